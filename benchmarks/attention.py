@@ -1,12 +1,12 @@
-"""Times LSTMs with global attention beside the same model written in PyTorch that has the same weights.
+"""Times LSTMs with global attention, and the same model with the same weights written in PyTorch.
 
     python benchmarks/attention.py [--layers 1] [--units 512] [--backends tensorflow] [--automatic]
 
 Without and with input feeding: training (Adam, clipped norm, no dropout, batches of one shape, 16 x 16 tokens), greedy
-and beam search, and scoring an n-best list. Each figure is taken in a process of its own, one after another; first the
-log-probabilities of both are compared. The weights are random, so targets grow to their limit. Sources and the n-best
-list are made up unless they are given, whose words are numbered as they come. Tokens are those of targets, ends
-included.
+and beam search, and scoring an n-best list. Each figure is measured in a separate process, one after another; first,
+the log-probabilities of both models are compared. The weights are random, so targets grow to their limit. Sources and
+the n-best list are random unless files are given; their words are numbered in the order of their occurrence. The tokens
+that are counted are those of targets, ends of sequences included.
 """
 
 import argparse
@@ -40,18 +40,18 @@ def main():
                     compare(f"train, batch {batch}", prepared, options.backends, "train", given, loss, automatic)
             if "decode" in options.works:
                 for beam in (1, options.beam):
-                    # As many together as this package takes.
+                    # The peer decodes as many sources together as this package does.
                     given = "--beam", beam, "--batch", MOST_ROWS // beam, "--sentences", options.sentences
                     given = *given, "--dtype", options.dtype
                     work = "greedy" if beam == 1 else f"beam {beam}"
                     compare(work, prepared, options.backends, "decode", given, same, candidates=options.candidates)
             if "score" in options.works:
                 compare("score", prepared, options.backends, "score", ("--dtype", options.dtype), difference)
-                print(f"{made['shared']:.2f} target tokens of the n-best list a distinct prefix", flush=True)
+                print(f"{made['shared']:.2f} target tokens of the n-best list per distinct prefix", flush=True)
 
 
 def parsed():
-    """What the command line says."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     works = ["check", "train", "decode", "score"]
     parser.add_argument("--works", nargs="+", default=works, choices=works)
@@ -61,11 +61,11 @@ def parsed():
     parser.add_argument("--batches", type=int, nargs="+", default=[64, 128], help="pairs of a training step")
     parser.add_argument("--steps", type=int, default=20, help="training steps that are timed")
     parser.add_argument("--beam", type=int, default=12)
-    parser.add_argument("--sentences", type=int, default=500, help="to decode")
-    parser.add_argument("--nbest_sentences", type=int, default=200, help="whose hypotheses are scored")
-    parser.add_argument("--hypotheses", type=int, default=100, help="of each sentence, when they are made up")
+    parser.add_argument("--sentences", type=int, default=500, help="sentences to decode")
+    parser.add_argument("--nbest_sentences", type=int, default=200, help="sentences whose hypotheses are scored")
+    parser.add_argument("--hypotheses", type=int, default=100, help="random hypotheses of each sentence")
     parser.add_argument("--candidates", type=int, default=450, help="words of a shortlist for each source")
-    parser.add_argument("--dtype", default="float32", help="of this package's scoring and decoding")
+    parser.add_argument("--dtype", default="float32", help="dtype of this package's scoring and decoding")
     parser.add_argument("--input", help="text file, the sources")
     parser.add_argument("--nbest", help="n-best list of these sources")
     parser.add_argument("--automatic", action="store_true", help="input feeding also without the hand-written gradient")
@@ -76,13 +76,13 @@ def parsed():
 
 
 def flags(options, *names):
-    """Those options that have a value, as a command line."""
+    """Returns the options that have a value as flags of a command line."""
     given = {name: getattr(options, name) for name in names}
     return [text for name, value in given.items() if value is not None for text in (f"--{name}", value)]
 
 
 def check(prepared, backends):
-    """Prints by how much the log-probabilities differ, of some pairs."""
+    """Prints by how much the log-probabilities of some pairs differ."""
     given = "score", prepared, "--pairs", CHECKED
     if "torch" in BACKENDS:
         expected = measured("peer_attention.py", *given, backend="torch")["found"]
@@ -92,15 +92,15 @@ def check(prepared, backends):
 
 
 def compare(work, prepared, backends, what, given, agreement, automatic=False, candidates=None):
-    """Measures one work and prints a row of the peer, and one of each backend.
+    """Measures one kind of work, and prints a row for the peer and one for each backend.
 
     Args:
-        work: str, as it is printed.
+        work: str. The name of the work in the table.
         prepared: path of the prepared file.
         backends: list of str.
         what: str. What the measured scripts are told to do.
-        given: further arguments of theirs.
-        agreement: callable, of what this package and the peer found, to str.
+        given: further arguments of the scripts.
+        agreement: callable that compares the results of this package and of the peer, and returns a str.
         automatic: bool. Whether each backend has a row without the hand-written gradient, too. Defaults to `False`.
         candidates: int. Words of a shortlist, with which each backend has one more row. Defaults to `None`: no row.
     """
@@ -123,17 +123,17 @@ def compare(work, prepared, backends, what, given, agreement, automatic=False, c
 
 
 def loss(found, expected):
-    """Whether training came to the same."""
+    """Describes whether both trainings reached the same loss."""
     return f"mean loss {found:.4f}, the peer's {expected:.4f}"
 
 
 def same(found, expected):
-    """How many targets are the same."""
+    """Describes how many targets are the same."""
     return f"{np.mean([a == b for a, b in zip(found, expected, strict=True)]):.1%} the same"
 
 
 def difference(found, expected):
-    """How much log-probabilities differ."""
+    """Describes how much log-probabilities differ."""
     return f"ln p differs by {np.abs(np.subtract(found, expected)).max():.1e} at most"
 
 

@@ -1,4 +1,4 @@
-"""What attention models are measured on, made once and handed to those who are measured in one file."""
+"""The workload of the attention benchmark: a file that is made once and given to all contestants."""
 
 import argparse
 import itertools
@@ -13,16 +13,17 @@ from keras_encdec.smt.nbest.nbest_sentences import hypotheses_by_sentence
 from keras_encdec.text import Vocabulary
 from keras_encdec.text.vocabulary import END, FIRST_WORD
 
-# Ids of each side, the special ones counted.
+# Number of ids of each side, including the special ids.
 IDS = 8_000
-# Of a batch to train on, both sides, the end of sequence counted; and how many batches there are at most.
+# Length of both sides of a training batch, including the end of sequence; and the maximum number of batches.
 LENGTH, BATCHES = 16, 3
-# Of Adam, which Keras and PyTorch add at different places: too small to matter, so that the losses can be compared.
+# Adam's epsilon. Keras and PyTorch add it in different places; it is too small to matter, so that losses can be
+# compared.
 EPSILON = 1e-12
 
 
 def arguments():
-    """The command line that the measured scripts understand."""
+    """Makes the parser of the command line of the measured scripts."""
     parser = argparse.ArgumentParser()
     parser.add_argument("what", choices=["prepare", "train", "decode", "score"])
     parser.add_argument("prepared", help="file that `prepare` writes and the others read")
@@ -34,15 +35,15 @@ def arguments():
     parser.add_argument("--batch", type=int, help="pairs of a training step, or sources that the peer decodes together")
     parser.add_argument("--steps", type=int)
     parser.add_argument("--beam", type=int)
-    parser.add_argument("--pairs", type=int, help="to score, at most")
+    parser.add_argument("--pairs", type=int, help="maximum number of pairs to score")
     parser.add_argument("--candidates", type=int, help="words that may follow in the targets of each source")
-    parser.add_argument("--dtype", help="of this package's scoring and decoding")
+    parser.add_argument("--dtype", help="dtype of this package's scoring and decoding")
     parser.add_argument("--automatic", action="store_true", help="train without the hand-written gradient")
     return parser
 
 
 def write(settings, weights, options):
-    """Writes a model and what is computed with it, as the command line says.
+    """Writes a model and the data to compute with it, as the command line says.
 
     Args:
         settings: dict. Hyper-parameters of the model.
@@ -72,10 +73,10 @@ def write(settings, weights, options):
 
 
 class Workload:
-    """What `write` wrote.
+    """The contents of the file that `write` wrote.
 
     Args:
-        path: of the file.
+        path: path of the file.
 
     Attributes:
         settings: dict. Hyper-parameters of the model.
@@ -95,24 +96,24 @@ class Workload:
         self._batches = arrays["batches"]
 
     def batches(self, size):
-        """Batches to train on: pairs of int32 arrays `(size, LENGTH)`."""
+        """Returns batches to train on: pairs of int32 arrays `(size, LENGTH)`."""
         return [self._batches[:, i : i + size] for i in range(0, BATCHES * size, size)]
 
     def candidates(self, number):
-        """For each source the ids that may follow, drawn as words of a text are: frequent ones in most lists."""
+        """Returns the ids that may follow for each source, drawn like words of a text: most lists have frequent ones."""
         rng, ids = np.random.default_rng(0), np.arange(FIRST_WORD, IDS)
         probabilities = 1 / (ids + 50.0)
         probabilities /= probabilities.sum()
         return [rng.choice(ids, number, replace=False, p=probabilities) for _ in self.sources]
 
     def shared(self):
-        """Target tokens of the n-best list for each that does not share its source and all words before it."""
+        """Returns the number of target tokens of the n-best list per distinct pair of a source and a target prefix."""
         distinct = {(tuple(source), tuple(target[:i])) for source, target in self.pairs for i in range(len(target))}
         return sum(len(target) for _, target in self.pairs) / len(distinct)
 
 
 def read_text(input, nbest=None):
-    """The sentences of a text file and the n-best list of its first ones as ids, numbered as the words come."""
+    """Reads a text file and the n-best list of its first sentences as ids, numbered in the order of occurrence."""
     sources, lists = [line.split() for line in read_sentences(input)], []
     if nbest:
         with InputLines(nbest) as lines:
@@ -129,12 +130,12 @@ def _vocabulary(words):
 
 
 def random_sequence(numbers, words, first=()):
-    """Random ids, closed by the end of sequence, that begin with those of `first`."""
+    """Returns random ids that begin with those of `first`, closed by the end of sequence."""
     return [*first, *(numbers.randrange(FIRST_WORD, IDS) for _ in range(words - len(first))), END]
 
 
 def random_hypotheses(numbers, words, count):
-    """Targets, each with a prefix of another: less is shared than in an n-best list of Moses."""
+    """Returns random targets, each with a prefix of another; they share less than an n-best list of Moses."""
     targets = [random_sequence(numbers, words)]
     for _ in range(count - 1):
         other = numbers.choice(targets)[:-1]
@@ -148,5 +149,5 @@ def _joined(sequences):
 
 
 def split_sequences(ids):
-    """The sequences that were joined."""
+    """Returns the sequences that `_joined` joined."""
     return [part.tolist() for part in np.split(ids, np.flatnonzero(ids == END) + 1)[:-1]]

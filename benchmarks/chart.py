@@ -1,14 +1,14 @@
-"""The figures of a run as a picture."""
+"""Draws the figures of a run as a chart."""
 
 import importlib.util
 
 
 def draw(results, path):
-    """Writes pairs a second of each contestant, and what share of the limit that is, as a PNG file.
+    """Draws each contestant's pairs per second and share of the limit, as a PNG file.
 
     Args:
         results: dict that `run.py` writes as JSON.
-        path: of the picture. Without matplotlib nothing is drawn.
+        path: path of the chart. Without matplotlib, nothing is drawn.
     """
     if not importlib.util.find_spec("matplotlib"):
         print("no chart: matplotlib is not installed (pip install 'keras-encdec[dev]' has it)")
@@ -28,7 +28,7 @@ def draw(results, path):
         axis.bar_label(bars, [f"{row['share']:.0%}" for row in rows], padding=3)
         axis.margins(x=0.12)
         axis.set_title("scoring" if work == "score" else f"training, batch {batch}")
-        axis.set_xlabel("pairs a second (bar's end: share of the matrix limit)")
+        axis.set_xlabel("pairs per second (at the bar's end: share of the matrix limit)")
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
     print(path)

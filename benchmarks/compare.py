@@ -3,8 +3,8 @@
     python benchmarks/compare.py OLD.json NEW.json [--noise 0.1]
 
 The noise of a figure is the spread of its repetitions (run.py --repeats), the larger of the two files; a figure that
-was not repeated in both has the noise of --noise. The matrix products are compared, too: where they moved in the same
-way as the rest, the machine was faster or slower, not the code.
+was not repeated in both files has the noise given by --noise. The matrix products are compared, too: if they moved in
+the same way as the rest, the machine became faster or slower, not the code.
 """
 
 import argparse
@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 
 class Figure(NamedTuple):
-    """A rate, and its spread over repetitions as a share of it; `None` if it was measured once."""
+    """A rate, and its spread over repetitions as a share of the rate; `None` if it was measured once."""
 
     rate: float
     spread: float | None
 
 
 def figures(results: dict) -> dict[tuple, Figure]:
-    """The rates of a file of results, by what they are of."""
+    """Returns the rates of a file of results, by what was measured."""
     found = {}
     for dtype, limits in results["limits"].items():
         for library, rate in limits.items():
@@ -35,7 +35,7 @@ def figures(results: dict) -> dict[tuple, Figure]:
 
 
 def moved(old: dict, new: dict, noise: float) -> list[str]:
-    """Lines that tell what differs between two files of results.
+    """Returns lines that say what differs between two files of results.
 
     Args:
         old: results that run.py wrote.
@@ -67,7 +67,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("old", type=pathlib.Path)
     parser.add_argument("new", type=pathlib.Path)
-    parser.add_argument("--noise", type=float, default=0.1, help="of figures that were not repeated; default: 0.1")
+    parser.add_argument(
+        "--noise", type=float, default=0.1, help="noise of figures that were not repeated; default: 0.1"
+    )
     options = parser.parse_args()
     old, new = (json.loads(path.read_text(encoding="utf-8")) for path in (options.old, options.new))
     print("\n".join(moved(old, new, options.noise)) or "Nothing moved by more than the noise.")

@@ -1,10 +1,11 @@
-"""Times greedy and beam search beside a decoder written in PyTorch that has the same weights.
+"""Times greedy and beam search, and a decoder with the same weights written in PyTorch.
 
     python benchmarks/decoding.py --model_dir=model --input=source.txt [--sentences 1000] [--beam 12]
 
-The model is one of `encdec-train --architecture=recurrent`, in one direction and conditioned on states. Each figure
-is taken in a process of its own, one after another, on the backends that are installed. Tokens are those of the
-best targets, ends included. What the peer finds is compared with what this package finds, sentence by sentence.
+The model is one of `encdec-train --architecture=recurrent`, in one direction and conditioned on states. Each figure is
+measured in a separate process, one after another, on the installed backends. The tokens that are counted are those of
+the best targets, ends of sequences included. The targets of the peer and of this package are compared sentence by
+sentence.
 """
 
 import argparse
@@ -66,7 +67,7 @@ def main():
                 if peer:
                     same = np.mean([a == b for a, b in zip(json.loads(found.read_text()), expected, strict=True)])
                     text += f"{ours['tokens_per_second'] / peer['tokens_per_second']:6.2f} x, {same:.1%} the same"
-                print(f"{text}; {ours['rows_per_token']:.2f} rows computed a token of the beam", flush=True)
+                print(f"{text}; {ours['rows_per_token']:.2f} rows computed per token of the beam", flush=True)
 
 
 if __name__ == "__main__":

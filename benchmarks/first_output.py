@@ -1,10 +1,10 @@
-"""Times encdec-score and encdec-generate on ten lines, from start to output, beside another checkout.
+"""Times encdec-score and encdec-generate on ten lines, from start to output, in this and another checkout.
 
     python benchmarks/first_output.py [--before CHECKOUT] [--repeats 3] [--backends tensorflow,torch,jax]
 
-Each command runs in a process of its own, in turn with this checkout and the other, all files in the page cache. Prints
-the median of the processor time (user and system, all threads) and of the wall time in seconds. Where JAX keeps
-compiled programs, the first run of each command fills the cache, and is shown as "first".
+Each command runs in a separate process, alternately in this checkout and the other, with all files in the page cache.
+Prints the medians of the processor time (user and system, all threads) and of the wall time, in seconds. The first run
+of each command, which fills the cache of compiled programs, is shown as "first".
 """
 
 import argparse
@@ -25,7 +25,7 @@ PROGRAM = "import sys; sys.path.insert(0, sys.argv.pop(1)); from keras_encdec.cl
 
 
 def measured(checkout, name, folder, environment):
-    """Runs a command once in a process of its own: processor time and wall time in seconds."""
+    """Runs a command once in a separate process; returns its processor time and wall time in seconds."""
     arguments = [sys.executable, "-c", PROGRAM.format(name=name), str(checkout), "--model_dir=libreoffice_en_fr"]
     start = time.perf_counter()
     process = os.posix_spawn(

@@ -2,9 +2,9 @@
 
     KERAS_BACKEND=jax python benchmarks/hybrid_training.py train.en train.fr
 
-For each shortlist, a word model and a hybrid model of the preset `small_hybrid` take turns in updates with batches of
-the most frequent shape. The output is the processor time of an update with each, the share of the hybrid's that is due
-to its characters, and how many rare words the batch has.
+For each shortlist, a word model and a hybrid model of the preset `small_hybrid` alternate in updates with batches of
+the most frequent shape. Prints the processor time of an update of each model, the share of the hybrid model's time that
+is due to its characters, and the number of rare words in the batch.
 """
 
 import argparse

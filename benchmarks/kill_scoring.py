@@ -3,12 +3,12 @@
     python benchmarks/kill_scoring.py --model_dir=model --table=phrase-table.gz --lines=1000000 --kills=20
     python benchmarks/kill_scoring.py --model_dir=model --table=phrase-table.gz --lines=1000000 --kills=0 --rates
 
-The table is repeated until it has so many lines. A single command without shards scores it; then a command with shards
-gets SIGKILL, with all its processes, at random moments until it has been killed so often. Its output must be equal,
-byte for byte. With --rates it prints the lines per second of each way of working after its start-up, and per second of
-processor time of all its processes, which other work on the machine does not change; the ways take turns, --rounds
-times, and the medians are compared with the best of them. It also prints the memory of all processes of a command
-half-way, and at most after that. It exits with 1 if outputs differ.
+The table is repeated until it has --lines lines. A single command without shards scores it; then a command with shards,
+and all its processes, are killed with SIGKILL at random moments, --kills times. Its output must be equal, byte for
+byte. With --rates, the script prints for each way of working the lines per second after the start-up, and the lines per
+second of processor time of all its processes, which other work on the machine does not change. The ways alternate,
+--rounds times, and their medians are compared with the best. It also prints the memory of all processes of a command:
+half-way, and the maximum after that. It exits with 1 if outputs differ.
 """
 
 import argparse
@@ -43,8 +43,8 @@ def main():
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--rates", action="store_true")
     parser.add_argument("--rounds", type=int, default=1, help="turns of each way with --rates")
-    parser.add_argument("--flags", default="--processes=2", help="of the killed command, separated by spaces")
-    parser.add_argument("--seed", type=int, default=0, help="of the moments")
+    parser.add_argument("--flags", default="--processes=2", help="flags of the killed command, separated by spaces")
+    parser.add_argument("--seed", type=int, default=0, help="random seed of the moments")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -61,7 +61,7 @@ def main():
 
 
 def repeat(table, path, lines):
-    """Writes the first so many lines of a table that is repeated as often as needed."""
+    """Writes this number of lines of a table, which is repeated as often as needed."""
     with InputLines(table) as read:
         block = b"\n".join(read) + b"\n"
     rows = block.count(b"\n")
@@ -135,7 +135,7 @@ def kill(folder, flags, kills, seconds, choose):
             killed += 1
             done = len(list((folder / "killed.gz.shards").glob("*.done.json")))
             print(f"{killed} of {kills}: killed after {moment:.1f} s, {done} shards done", flush=True)
-        else:  # it came to its end before the moment, and begins again
+        else:  # it ended before that moment, and begins again
             print("done before it was killed", flush=True)
     same = filecmp.cmp(folder / "whole.gz", folder / "killed.gz", shallow=False)
     left = sorted(path.name for path in folder.iterdir() if "killed" in path.name)

@@ -1,12 +1,12 @@
-"""Kills a training at random moments, resumes it each time, and compares it with one that is not interrupted.
+"""Kills a training at random moments, resumes it each time, and compares it with an uninterrupted training.
 
     KERAS_BACKEND=jax python benchmarks/kill_training.py --kills=20
 
-Both trainings run in processes of their own, with dropout, label smoothing, a cosine schedule with a warm-up, and an
-average of rounds. The first is not interrupted. The second gets SIGKILL at random moments after the first update of
-each process, whatever it does then: updates, validation, or saving a checkpoint. At the end, the weights, the states of
-the optimizer and of the random generators, and the measurements of all rounds must be equal, bit for bit. It exits with
-1 if they are not.
+Both trainings run in separate processes, with dropout, label smoothing, a cosine schedule with a warm-up, and an
+average of rounds. The first is not interrupted. The second is killed with SIGKILL at random moments after the first
+update of each process, whether it is updating weights, validating, or saving a checkpoint. At the end, the weights, the
+states of the optimizer and of the random generators, and the measurements of all rounds must be equal, bit for bit. It
+exits with 1 if they are not.
 """
 
 import argparse
@@ -31,7 +31,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--updates", type=int, default=1500)
-    parser.add_argument("--seed", type=int, default=0, help="of the moments")
+    parser.add_argument("--seed", type=int, default=0, help="random seed of the moments")
     parser.add_argument("--train", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.train:
@@ -44,7 +44,7 @@ def main():
         print(f"uninterrupted: {options.updates:,} updates in {seconds:.1f} s", flush=True)
         kills, is_done = 0, False
         while not is_done:
-            # On the average, the training has still a part to go when the last kill is due.
+            # On average, part of the training is left when the last kill is due.
             moment = choose.uniform(0, 1.5 * seconds / options.kills) if kills < options.kills else None
             is_done, _, doing = life(folder / "killed", options.updates, moment)
             if not is_done:
@@ -58,8 +58,8 @@ def life(model_dir, updates, kill_after=None):
     """Runs one process of a training.
 
     Returns:
-        tuple: bool, whether the training came to its end; float, seconds after its first update; str, what a kill
-        interrupted, if that left a trace.
+        tuple: bool, whether the training ended; float, seconds after its first update; str, what a kill interrupted, if
+        that left a trace.
     """
     command = [sys.executable, __file__, f"--train={model_dir}", f"--updates={updates}"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -79,7 +79,7 @@ def life(model_dir, updates, kill_after=None):
 
 
 def write_pairs(path):
-    """Pairs that translate word by word."""
+    """Writes pairs that translate word by word."""
     choose = random.Random(0)
     with open(path, "w") as file:
         for _ in range(PAIRS):

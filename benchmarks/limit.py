@@ -1,4 +1,4 @@
-"""What the machine can do: matrix products of the model's sizes, through the library that computes them."""
+"""Measures the limit of the machine: matrix products of the model's sizes, computed by a library."""
 
 import sys
 
@@ -9,7 +9,7 @@ SHAPES = (ROWS, UNITS), (UNITS, 3 * UNITS)
 
 
 def torch_product(dtype):
-    """A product through PyTorch, ready to be called."""
+    """Returns a function that computes the product with PyTorch."""
     import torch
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -24,7 +24,7 @@ def torch_product(dtype):
 
 
 def tensorflow_product(dtype):
-    """A product through TensorFlow, ready to be called."""
+    """Returns a function that computes the product with TensorFlow."""
     import tensorflow as tf
 
     a, b = (tf.cast(tf.random.normal(shape), dtype) for shape in SHAPES)
@@ -32,7 +32,7 @@ def tensorflow_product(dtype):
 
 
 def jax_product(dtype):
-    """A product through JAX, ready to be called."""
+    """Returns a function that computes the product with JAX."""
     import jax
 
     a, b = (jax.random.normal(jax.random.key(0), shape).astype(dtype) for shape in SHAPES)

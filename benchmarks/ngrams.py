@@ -1,10 +1,11 @@
-"""Times the CSLM of Cho et al., 2014, beside the same model written in PyTorch that has the same weights.
+"""Times the CSLM of Cho et al., 2014, and the same model with the same weights written in PyTorch.
 
     python benchmarks/ngrams.py [--backends tensorflow] [--nbest LIST.gz --input SOURCES]
 
-Training (Adadelta, clipped norm, batches of one shape, 16 tokens a sentence), scoring sentences of random words, which
-share hardly an n-gram, and scoring an n-best list, made up unless it is given. Each figure is taken in a process of its
-own, one after another. The weights are random, of the published sizes. PyTorch scores every n-gram in batches of 1024.
+Training (Adadelta, clipped norm, batches of one shape, 16 tokens per sentence), scoring sentences of random words,
+which share hardly any n-grams, and scoring an n-best list, which is random unless a file is given. Each figure is
+measured in a separate process, one after another. The weights are random, of the published sizes. PyTorch scores every
+n-gram, in batches of 1024.
 """
 
 import argparse
@@ -37,14 +38,16 @@ def main():
 
 
 def parsed():
-    """What the command line says."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     works = ["train", "sentences", "nbest"]
     parser.add_argument("--works", nargs="+", default=works, choices=works)
     parser.add_argument("--backends", nargs="+", default=BACKENDS, choices=BACKENDS)
     parser.add_argument("--batch", type=int, default=64, help="sentences of a training step")
     parser.add_argument("--steps", type=int, default=10, help="training steps that are timed")
-    parser.add_argument("--sentences", type=int, default=4000, help="of random words; the n-best list has 1/80 as many")
+    parser.add_argument(
+        "--sentences", type=int, default=4000, help="sentences of random words; the n-best list has 1/80 as many"
+    )
     parser.add_argument("--input", help="text file, the sources of the n-best list")
     parser.add_argument("--nbest", help="n-best list of these sources")
     options = parser.parse_args()

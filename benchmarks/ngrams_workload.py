@@ -1,4 +1,4 @@
-"""What the CSLM is measured on, made once and handed to those who are measured in one file."""
+"""The workload of the CSLM benchmark: a file that is made once and given to all contestants."""
 
 import argparse
 import itertools
@@ -9,13 +9,13 @@ from attention_workload import IDS, LENGTH, random_hypotheses, random_sequence, 
 
 from keras_encdec.text.vocabulary import END, FIRST_WORD
 
-# Those of the paper.
+# The sizes of the paper.
 SIZES = {"ngram_order": 7, "embedding_dim": 512, "hidden_units": (1536, 1024)}
 BATCHES = 3
 
 
 def prepare(path, options):
-    """Writes weights by symbol, batches to train on and sequences to score, for those who are measured."""
+    """Writes weights by symbol, batches to train on and sequences to score, for the measured scripts."""
     numbers, rng = random.Random(0), np.random.default_rng(0)
     widths = [(SIZES["ngram_order"] - 1) * SIZES["embedding_dim"], *SIZES["hidden_units"], IDS]
     weights = {"target.E": rng.uniform(-1, 1, (IDS, SIZES["embedding_dim"]))}
@@ -23,7 +23,7 @@ def prepare(path, options):
         kernel, bias = f"decoder.W.{layer}", f"decoder.b.{layer}"
         if layer == len(widths) - 1:
             kernel, bias = "output.W_hy", "output.b_hy"
-        # Numbers keep their size from layer to layer, so that scores differ.
+        # Activations keep their size from layer to layer, so that scores differ.
         weights[kernel], weights[bias] = rng.normal(0, (2 / shape[0]) ** 0.5, shape), np.zeros(shape[1])
     weights["target.E"][0] = 0
     some = options.sentences // 80
@@ -41,7 +41,7 @@ def prepare(path, options):
 
 
 def arguments():
-    """The command line that the measured scripts understand, and the arrays that were prepared."""
+    """Parses the command line of the measured scripts, and reads the prepared arrays."""
     parser = argparse.ArgumentParser()
     parser.add_argument("work", choices=["train", "sentences", "nbest"])
     parser.add_argument("prepared")
@@ -54,5 +54,5 @@ def arguments():
 
 
 def weights_of(arrays):
-    """The weights by symbol."""
+    """Returns the weights by symbol."""
     return {name.split("/")[1]: array for name, array in arrays.items() if name.startswith("weights/")}

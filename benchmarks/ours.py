@@ -1,4 +1,4 @@
-"""This package, scoring and training, on the backend that KERAS_BACKEND names."""
+"""Measures this package's scoring and training, on the backend that KERAS_BACKEND names."""
 
 import time
 
@@ -26,7 +26,7 @@ BACKEND = keras.backend.backend()
 
 
 def score(model, pairs, sizes, dtype):
-    """Scores a table as `encdec-score` does, in its dtype; reading and writing left out."""
+    """Scores a table as `encdec-score` does, in a dtype, without reading and writing files."""
     scorer = Scorer(model, dtype)
     scorer.score(pairs[:8000])
     start = time.perf_counter()
@@ -38,7 +38,7 @@ def score(model, pairs, sizes, dtype):
 
 
 def precision(model, pairs):
-    """What bfloat16 does to log p: deviation in nats, and Spearman's rank correlation with float32."""
+    """Measures the effect of bfloat16 on log p: deviation in nats, and Spearman's rank correlation with float32."""
     full, low = (Scorer(model, dtype).score(pairs) for dtype in ("float32", "bfloat16"))
     error = np.abs(low - full)
     correlation = np.corrcoef(*(np.argsort(np.argsort(scores)) for scores in (full, low)))[0, 1]
@@ -62,7 +62,7 @@ def train(model, pairs, sizes, batch, steps):
 
 
 def main():
-    """Measures what the command line says and reports it."""
+    """Measures what the command line says, and reports it."""
     options = arguments().parse_args()
     keep_freed_memory()  # as encdec-score and encdec-train do
     if options.what == "train":

@@ -1,4 +1,4 @@
-"""This package with attention, training, decoding and scoring, on the backend that KERAS_BACKEND names."""
+"""Measures this package's training, decoding and scoring with attention, on the backend that KERAS_BACKEND names."""
 
 import time
 
@@ -19,7 +19,7 @@ from keras_encdec.text.vocabulary import FIRST_WORD
 
 
 def prepare(options):
-    """Leaves a model of random weights, and what is computed with it, for those who are measured."""
+    """Writes a model of random weights, and the data to compute with it, for the measured scripts."""
     settings = {
         "cell": "lstm",
         "bidirectional": "none",
@@ -32,7 +32,7 @@ def prepare(options):
     }
     rng, weights = np.random.default_rng(0), {}
     for variable in model_of(settings).trainable_variables:
-        # As large as makes words differ in what they do, as they do after training.
+        # Large enough for words to have different effects, as they have after training.
         scale = 1.0 if variable.path.endswith(("/embeddings", "/decoder/dense/kernel")) else 0.1
         weights[variable.path] = rng.uniform(-scale, scale, variable.shape).astype("float32")
     write(settings, weights, options)
@@ -40,12 +40,12 @@ def prepare(options):
 
 
 def model_of(settings):
-    """A model of these hyper-parameters."""
+    """Returns a model of these hyper-parameters."""
     return RecurrentEncoderDecoder(IDS - FIRST_WORD, IDS - FIRST_WORD, **settings)
 
 
 def prepared_model(workload):
-    """The model that was prepared."""
+    """Returns the prepared model."""
     model = model_of(workload.settings)
     for variable in model.trainable_variables:
         variable.assign(workload.weights[variable.path])
@@ -65,7 +65,7 @@ def train(options, workload):
 
 
 def decode(options, workload):
-    """Decodes the sources twice: the first time compiles, all sizes of batches, as after many sentences."""
+    """Decodes the sources twice: the first time compiles all sizes of batches, as after many sentences."""
     batch_size.COMPILING = 0
     keep_freed_memory()  # as encdec-generate does
     generator, sampler = Generator(prepared_model(workload), dtype=options.dtype), BeamSampler(options.beam)

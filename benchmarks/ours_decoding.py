@@ -1,4 +1,4 @@
-"""This package, generating, on the backend that KERAS_BACKEND names."""
+"""Measures this package's generating, on the backend that KERAS_BACKEND names."""
 
 import argparse
 import itertools
@@ -17,7 +17,7 @@ from keras_encdec.model_directory import ModelDirectory
 
 
 def prepare(options):
-    """Leaves the sources as ids and the weights by their paths for those who are measured."""
+    """Writes the sources as ids, and the weights by their paths, for the measured scripts."""
     directory = ModelDirectory.load(options.model_dir)
     with open(options.input, encoding="utf-8") as file:
         lines = [line.split() for line in itertools.islice(filter(str.strip, file), options.sentences)]
@@ -34,7 +34,7 @@ def prepare(options):
 
 
 def generate(options):
-    """Generates for all sources twice: the first time compiles, all sizes of batches, as after many sentences."""
+    """Generates for all sources twice: the first time compiles all sizes of batches, as after many sentences."""
     batch_size.COMPILING = 0
     with np.load(options.prepared) as prepared:
         flat = prepared["ids"]
@@ -53,7 +53,7 @@ def generate(options):
 
 
 def counted_rows():
-    """A list that grows by the number of rows of each step from now on."""
+    """Returns a list to which each later step appends its number of rows."""
     rows, step = [], SearchFunctions.step
 
     def counted(functions, sampler, words, *others):

@@ -1,4 +1,4 @@
-"""This package's CSLM, training and scoring, on the backend that KERAS_BACKEND names."""
+"""Measures training and scoring of this package's CSLM, on the backend that KERAS_BACKEND names."""
 
 import time
 

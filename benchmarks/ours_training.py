@@ -1,4 +1,4 @@
-"""How the benchmarks train a model of this package: as `encdec-train` does."""
+"""Trains a model of this package for the benchmarks, as `encdec-train` does."""
 
 import itertools
 import time
@@ -7,7 +7,7 @@ from keras_encdec.backend.training_step import StepCompilation, prepare_process_
 
 
 def trained(model, optimizer, batches, count):
-    """Trains on batches of one shape, in a circle: first on each once, which compiles, then `count` steps.
+    """Trains on batches of one shape, in a cycle: first on each once, which compiles, then for `count` steps.
 
     Returns:
         tuple: the mean loss of these steps, and the seconds that they took.

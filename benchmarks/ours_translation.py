@@ -1,4 +1,4 @@
-"""This package, translating text with a trained model, on the backend that KERAS_BACKEND names."""
+"""Measures this package's translation of text with a trained model, on the backend that KERAS_BACKEND names."""
 
 import argparse
 import time
@@ -15,7 +15,7 @@ from keras_encdec.text.rare_words import read_dictionary
 
 
 def main():
-    """Translates twice: the first time compiles, all sizes of batches, as after many sentences."""
+    """Translates twice: the first time compiles all sizes of batches, as after many sentences."""
     parser = argparse.ArgumentParser()
     parser.add_argument("model_dir")
     parser.add_argument("--input", required=True)

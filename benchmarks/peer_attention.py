@@ -9,14 +9,14 @@ from peer_decoder import END, TorchTranslator, one_weight
 from torch import nn
 from workload import report, train_seconds
 
-# Pairs that are scored together.
+# Number of pairs that are scored together.
 PAIRS = 512
 
 
 class TorchAttentionTranslator(TorchTranslator):
     """nn.LSTM encoder and decoder and global attention, "general" score, with the weights of a RecurrentEncoderDecoder.
 
-    What attention multiplies of the source alone is computed once a source; no hypothesis has a copy of it.
+    Products that depend only on the source are computed once per source, and are not copied for hypotheses.
     """
 
     def __init__(self, weights, layers, input_feeding):
@@ -41,7 +41,7 @@ class TorchAttentionTranslator(TorchTranslator):
             del self.decoder
 
     def remembered(self, annotations, mask):
-        """What attention reads: keys, annotations and mask; the mask is empty where there is no padding."""
+        """Returns what attention reads: keys, annotations and mask. The mask is empty if there is no padding."""
         return self.score(annotations), annotations, mask
 
     def encode(self, sources):
@@ -52,7 +52,7 @@ class TorchAttentionTranslator(TorchTranslator):
         return states, self.remembered(annotations, torch.arange(annotations.shape[1]) < lengths[:, None])
 
     def attend(self, hidden, memory):
-        """h~ of states `(sources, steps, units)`."""
+        """Computes h~ from states `(sources, steps, units)`."""
         keys, annotations, mask = memory
         scores = hidden @ keys.transpose(1, 2)
         if len(mask):
@@ -61,7 +61,7 @@ class TorchAttentionTranslator(TorchTranslator):
         return torch.tanh(self.combine(torch.cat([context, hidden], -1)))
 
     def fed(self, inputs, h, c, attentional, memory):
-        """The state, lists of h and c by layer, and h~ after one step that is fed with h~ of the step before."""
+        """Takes one step with input feeding; returns the state, lists of h and c by layer, and h~."""
         inputs, states = torch.cat([inputs, attentional], -1), []
         for cell, *before in zip(self.cells, h, c, strict=True):
             states.append(cell(inputs, before))
@@ -80,7 +80,7 @@ class TorchAttentionTranslator(TorchTranslator):
         return torch.log_softmax(self.output(attentional), -1), states
 
     def losses(self, states, memory, target):
-        """-ln p of each token of targets, int tensor `(pairs, time)`; 0 on padding."""
+        """Computes -ln p of each token of targets, an int tensor `(pairs, time)`; 0 on padding."""
         embedded = self.target(nn.functional.pad(target[:, :-1], (1, 0), value=END))
         if self.cells:
             h, c, attentional = *states[:2], torch.zeros_like(states[0][0])
@@ -119,7 +119,7 @@ def train(options, workload, model):
 
 
 def decode(options, workload, model):
-    """Decodes the sources in batches of like length, the first batch once more before."""
+    """Decodes the sources in batches of similar length, after a warm-up on the first batch."""
     sources = workload.sources[: options.sentences]
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
     found, seconds = in_batches(lambda some: model.search(some, options.beam), sources, order, options.batch)
@@ -127,7 +127,7 @@ def decode(options, workload, model):
 
 
 def score(options, workload, model):
-    """Scores an n-best list in padded batches of targets of like length, the first batch once more before."""
+    """Scores an n-best list in padded batches of targets of similar length, after a warm-up on the first batch."""
 
     def log_probs(pairs):
         sources, targets = zip(*pairs, strict=True)
@@ -141,7 +141,7 @@ def score(options, workload, model):
 
 
 def in_batches(function, items, order, size):
-    """What a function of a list finds for each item, called with batches in some order, and seconds."""
+    """Calls a function on batches of items in this order; returns its result for each item, and the seconds."""
     found = [None] * len(items)
     with torch.inference_mode():
         for indices in (order[:size], order):
@@ -154,7 +154,7 @@ def in_batches(function, items, order, size):
 
 
 def main():
-    """Measures what the command line says and reports it."""
+    """Measures what the command line says, and reports it."""
     options = arguments().parse_args()
     workload = Workload(options.prepared)
     settings = workload.settings

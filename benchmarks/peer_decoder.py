@@ -29,7 +29,7 @@ class TorchTranslator(nn.Module):
         self.output.bias.data = one_weight(weights, "decoder", "dense/bias")
 
     def read(self, sources):
-        """Outputs of the encoder, packed, and its last states."""
+        """Returns the packed outputs of the encoder, and its last states."""
         if self.reverse:
             sources = [source[-2::-1] + source[-1:] for source in sources]
         lengths = torch.tensor([len(source) for source in sources])
@@ -38,7 +38,7 @@ class TorchTranslator(nn.Module):
         return self.encoder(packed)
 
     def encode(self, sources):
-        """The decoder's first states, `(layers, sources, units)`, and what it remembers of the sources: nothing."""
+        """Returns the decoder's first states, `(layers, sources, units)`, and its memory of the sources: nothing."""
         return self.read(sources)[1], ()
 
     def step(self, previous, states, memory):
@@ -46,7 +46,7 @@ class TorchTranslator(nn.Module):
         return torch.log_softmax(self.output(outputs[:, 0]), -1), states
 
     def search(self, sources, beam):
-        """The best target of each source; sources that are done leave the batch."""
+        """Finds the best target of each source; finished sources leave the batch."""
         states, memory = self.encode(sources)
         states = tuple(part.repeat_interleave(beam, 1) for part in states)
         limits = [max(10, math.ceil(1.5 * (len(source) - 1))) + 1 for source in sources]
@@ -61,7 +61,7 @@ class TorchTranslator(nn.Module):
             log_probs[:, 0] = -math.inf
             log_probs = log_probs.view(len(places), beam, -1)
             words = log_probs.shape[-1]
-            # As many more as may be ends.
+            # Twice as many as needed, because up to half of them may be ends.
             values, which = (totals[:, :, None] + log_probs).flatten(1).topk(2 * beam)
             values, which, ends = values.tolist(), which.tolist(), (totals + log_probs[:, :, END]).tolist()
             rows, sums, chosen, on, kept, longer = [], [], [], [], [], []
@@ -93,13 +93,13 @@ class TorchTranslator(nn.Module):
 
 
 def one_weight(weights, side, name):
-    """The weight of a side whose path ends so, as a tensor."""
+    """Returns the weight of a side whose path ends in this name, as a tensor."""
     (found,) = (value for path, value in weights.items() if f"/{side}/" in path and path.endswith(f"/{name}"))
     return torch.as_tensor(found)
 
 
 def lstm_of(weights, side, layers):
-    """nn.LSTM with the weights of a side, whose gates are i, f, o, g; those of PyTorch are i, f, g, o."""
+    """Makes an nn.LSTM with the weights of a side. Their gates are i, f, o, g; those of PyTorch are i, f, g, o."""
     recurrent = [path for path in weights if f"/{side}/" in path and path.endswith("/recurrent_kernel")]
     cells = [path.removesuffix("/recurrent_kernel") for path in recurrent]
     kernels = [weights[f"{cell}/kernel"] for cell in cells]
@@ -113,7 +113,7 @@ def lstm_of(weights, side, layers):
 
 
 def main():
-    """Decodes all sources twice, the first time to warm up, in batches of sentences of like length."""
+    """Decodes all sources in batches of sentences of similar length, after a warm-up on the first batch."""
     parser = argparse.ArgumentParser()
     parser.add_argument("prepared")
     parser.add_argument("found")

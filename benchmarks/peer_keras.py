@@ -43,7 +43,7 @@ class KerasEncoderDecoder(keras.Model):
 
 
 def score(model, pairs, size):
-    """Pairs a second, in batches of one source and one target length each."""
+    """Returns the pairs per second, in batches of one source length and one target length each."""
     data = list(batches_of_one_length(pairs, size))
 
     def log_prob(batch):
@@ -53,7 +53,7 @@ def score(model, pairs, size):
         return np.take_along_axis(rows, batch[1][..., None], -1).sum((1, 2))
 
     for batch in data:
-        log_prob(batch)  # each shape is compiled once; only what comes after that is timed
+        log_prob(batch)  # each shape is compiled once; only the later calls are timed
     start = time.perf_counter()
     for batch in data:
         log_prob(batch)
@@ -61,7 +61,7 @@ def score(model, pairs, size):
 
 
 def main():
-    """Measures what the command line says and reports it."""
+    """Measures what the command line says, and reports it."""
     options = arguments().parse_args()
     keras.config.set_dtype_policy({"bfloat16": "mixed_bfloat16"}.get(options.dtype, options.dtype))
     sizes = SIZES[options.sizes]

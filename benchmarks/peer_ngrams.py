@@ -9,7 +9,7 @@ from ngrams_workload import SIZES, arguments, weights_of
 from torch import nn
 from workload import report, train_seconds
 
-# N-grams that are scored together.
+# Number of n-grams that are scored together.
 NGRAMS = 1024
 
 
@@ -28,13 +28,13 @@ class TorchNgramModel(nn.Module):
         self.layers = nn.Sequential(*layers[:-1])
 
     def forward(self, contexts, words):
-        """ln p of each word after its context `(ngrams, order - 1)`."""
+        """Computes ln p of each word after its context `(ngrams, order - 1)`."""
         logits = self.layers(self.embedding(contexts).flatten(1))
         return -nn.functional.cross_entropy(logits, words, reduction="none")
 
 
 def ngrams_of(targets):
-    """Contexts and words of all n-grams of padded targets, tensors, and which target each is of."""
+    """Returns the contexts, the words and the target of each n-gram of padded targets, as tensors."""
     order = SIZES["ngram_order"]
     before = nn.functional.pad(targets, (order - 1, 0))[:, :-1].unfold(1, order - 1, 1)
     inside = targets != 0
@@ -60,7 +60,7 @@ def train(options, model, batches):
 
 
 def score(model, targets):
-    """Scores all n-grams, a batch of them once more before."""
+    """Scores all n-grams, after a warm-up on one batch."""
     start = time.perf_counter()
     padded = nn.utils.rnn.pad_sequence([torch.tensor(target) for target in targets], batch_first=True).long()
     contexts, words, rows = ngrams_of(padded)

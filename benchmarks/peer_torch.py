@@ -46,7 +46,7 @@ class TorchEncoderDecoder(nn.Module):
 
 
 def main():
-    """Measures what the command line says and reports it."""
+    """Measures what the command line says, and reports it."""
     parser = arguments()
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args()

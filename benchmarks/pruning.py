@@ -1,11 +1,11 @@
-"""Measures perplexity and BLEU of a trained model against the share of its weights that is pruned.
+"""Measures perplexity and BLEU of a trained model for increasing shares of pruned weights.
 
     python benchmarks/pruning.py --model_dir=gru --validation val.en val.fr --test test.en test.fr --work_dir=pruning
 
-For each scheme and share the weights are pruned, and the model is measured: held-out perplexity per token, BLEU of
-greedy translations. With `--retrain` shares, the pruned model is trained again with its mask kept, with the settings of
-the model (`settings.toml`) but for `--epochs` and `--learning_rate`, and measured again. The figures are printed as
-they come, and are kept in `curves.json` in the folder, so that a stopped run goes on; `curves.svg` shows them.
+For each scheme and share, the weights are pruned and the model is measured: held-out perplexity per token, and BLEU of
+greedy translations. For the shares of `--retrain`, the pruned model is trained again with its mask kept, with the
+model's settings (`settings.toml`) except `--epochs` and `--learning_rate`, and measured again. The figures are printed
+one by one and kept in `curves.json` in the folder, so that a stopped run can continue; `curves.svg` shows them.
 """
 
 import argparse
@@ -66,7 +66,7 @@ class Measurement:
 
     Args:
         directory: ModelDirectory.
-        options: of the command line.
+        options: options of the command line.
         work: folder for the prepared pairs.
     """
 
@@ -91,7 +91,7 @@ class Measurement:
 
 
 def retrained(directory, options, work, share, scheme):
-    """Trains a pruned model again in a folder of its own; returns the seconds."""
+    """Trains a pruned model again in a separate folder; returns the seconds."""
     name = f"{scheme} {share}".replace(" ", "-")
     pruned, path = work / name, work / f"{name}-retrained"
     if not pruned.exists():
@@ -137,7 +137,7 @@ def draw(figures, path):
 
 
 def parsed():
-    """What the command line says."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model_dir", required=True)
     parser.add_argument("--validation", nargs=2, required=True, help="source and target")
@@ -149,7 +149,7 @@ def parsed():
     parser.add_argument("--epochs", type=float, default=2.0)
     parser.add_argument("--learning_rate", type=float, default=0.0005)
     parser.add_argument(
-        "--pad_to", type=int, nargs="*", help="widths of batches, fewer than the model's compile sooner"
+        "--pad_to", type=int, nargs="*", help="widths of batches; fewer widths than the model's compile faster"
     )
     parser.add_argument("--sentences", type=int, default=1000, help="test sentences to translate")
     return parser.parse_args()

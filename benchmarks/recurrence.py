@@ -1,10 +1,10 @@
-"""Times the training of a recurrence: its hand-written gradient beside that of automatic differentiation.
+"""Times the training of a recurrence, with its hand-written gradient and with automatic differentiation.
 
     KERAS_BACKEND=jax python benchmarks/recurrence.py [--units 1000] [--batch 64] [--steps 8 40] [--repeat 10]
 
-For each cell and number of steps, the states and all gradients are computed, compiled (by XLA; PyTorch runs step by
-step), turn and turn about with the cell's `RecurrentStep` and with the same step as a plain function. The ratio is what
-automatic differentiation takes of the time of the hand-written gradient: above 1.03, the latter is worth keeping.
+For each cell and number of steps, a compiled function (by XLA; PyTorch runs step by step) computes the states and all
+gradients, alternately with the cell's `RecurrentStep` and with the same step as a plain function. The ratio is the time
+of automatic differentiation over that of the hand-written gradient: above 1.03, the latter is worth keeping.
 """
 
 import argparse
@@ -26,7 +26,7 @@ CELLS = {
 
 
 def with_gradients(function, arguments):
-    """A compiled call: no arguments, blocks until the gradients of the sum of `function`'s outputs are there."""
+    """Returns a compiled function without arguments that waits for the gradients of the sum of `function`'s outputs."""
     backend = keras.backend.backend()
     if backend == "tensorflow":
         import tensorflow as tf
@@ -54,7 +54,7 @@ def with_gradients(function, arguments):
 
 
 def recurrence(name, units, batch, steps):
-    """A cell's `RecurrentStep`, and arrays: inputs, upstream gradient, state and parameters."""
+    """Returns a cell, and arrays: inputs, state and parameters of its step."""
     rng = np.random.default_rng(0)
     cell = CELLS[name](units)
     cell.build((None, units))
@@ -64,14 +64,14 @@ def recurrence(name, units, batch, steps):
 
 
 def parameters_of(cell, batch):
-    """The parameters of the cell's step."""
+    """Returns the parameters of the cell's step."""
     if isinstance(cell, ContextGRUCell):
         return cell.context_parameters(ops.zeros((batch, 3 * cell.units)))
     return cell.parameters()
 
 
 def seconds(calls, repeat):
-    """Least and median seconds of each call, turn and turn about."""
+    """Returns the minimum and median seconds of each call; the calls alternate."""
     for call in calls:
         call()
     times = np.zeros((repeat, len(calls)))
@@ -101,7 +101,7 @@ def main():
                 widths = cell.state_widths
                 state = dict(zip(widths, others, strict=False))
                 states = run_recurrence(step, inputs, state, list(others[len(widths) :]))
-                # Every state has a gradient of its own, as with a readout above.
+                # Every state has its own gradient, as with a readout above the recurrence.
                 return sum(ops.sum(ops.square(state)) for state in states.values())
 
             calls = [

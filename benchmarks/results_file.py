@@ -1,4 +1,4 @@
-"""A file of results: what was measured, on which machine, with which versions, when, and of which commit."""
+"""Writes a file of results: what was measured, on which machine, with which versions and commit, and when."""
 
 import datetime
 import importlib.metadata
@@ -13,12 +13,12 @@ from keras_encdec.backend.devices import processor_flags
 
 HERE = pathlib.Path(__file__).parent
 LIBRARIES = "keras", "tensorflow", "jax", "torch", "numpy"
-# The flags of a processor that decide how fast matrices are multiplied begin so, as Linux names them.
+# Beginnings of the processor flags, in Linux's names, that determine how fast matrices are multiplied.
 INSTRUCTIONS = "avx", "amx", "fma", "asimd", "bf16", "sve"
 
 
 def processor() -> str:
-    """The name of the processor."""
+    """Returns the name of the processor."""
     try:
         lines = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -28,14 +28,14 @@ def processor() -> str:
 
 
 def machine() -> dict:
-    """The processor, the cores that may be used, and the instructions that multiply matrices."""
+    """Describes the processor, the number of usable cores, and the instructions that multiply matrices."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     instructions = sorted(flag for flag in processor_flags() if flag.startswith(INSTRUCTIONS))
     return {"processor": processor(), "cores": cores, "instructions": instructions}
 
 
 def versions() -> dict[str, str]:
-    """The versions of Python, the package and the libraries that are installed."""
+    """Returns the versions of Python, the package and the installed libraries."""
     found = {"python": platform.python_version(), "keras-encdec": __version__}
     for name in LIBRARIES:
         try:
@@ -46,7 +46,7 @@ def versions() -> dict[str, str]:
 
 
 def commit() -> str | None:
-    """The commit of the checkout, with "+" if files differ from it; `None` where there is no git."""
+    """Returns the commit of the checkout, with "+" if files differ from it; `None` without git."""
     try:
         run = [
             subprocess.check_output(["git", *command], cwd=HERE, text=True, stderr=subprocess.DEVNULL).strip()
@@ -58,11 +58,11 @@ def commit() -> str | None:
 
 
 def write_results(results: dict, folder: pathlib.Path) -> pathlib.Path:
-    """Writes results to a new file, with the circumstances in front.
+    """Writes results to a new file, after the circumstances.
 
     Args:
         results: what was measured.
-        folder: is made if it does not exist.
+        folder: path of the folder, which is created if it does not exist.
 
     Returns:
         Path of the file, named after the time and the commit.

@@ -1,12 +1,11 @@
-"""Times scoring and training beside models written in PyTorch and with Keras's own layers.
+"""Times scoring and training, and models written in PyTorch and with Keras's own layers.
 
     python benchmarks/run.py [--table TABLE.gz] [--full] [--repeats N] [--folder DIRECTORY]
 
-Each figure is taken in a process of its own, one after another, on the backends that are installed, and
-on a GPU where they find one. The machine's speed drifts: read ratios of one run, not figures of two.
-bfloat16 is left out where a library multiplies it more slowly than float32: it would take hours for nothing.
-Prints a table; writes the results as JSON and, with matplotlib installed, a chart beside them;
-compare.py compares two runs.
+Each figure is measured in a separate process, one after another, on the installed backends, and on a GPU if they find
+one. The machine's speed drifts: compare ratios within one run, not figures of two runs. bfloat16 is left out if a
+library multiplies it more slowly than float32: it would take hours for nothing. Prints a table; writes the results as
+JSON and, with matplotlib installed, a chart next to them; compare.py compares two runs.
 """
 
 import argparse
@@ -25,7 +24,7 @@ from keras_encdec.datasets import libreoffice_en_fr
 
 HERE = pathlib.Path(__file__).parent
 BACKENDS = [name for name in ("tensorflow", "jax", "torch") if importlib.util.find_spec(name)]
-# What is left out of the short run: work, batch, dtype, who.
+# What the short run leaves out: work, dtype, who.
 SLOW = {
     ("score", "bfloat16", "tensorflow"),
     ("score", "bfloat16", "jax"),
@@ -52,8 +51,8 @@ def main():
     parser.add_argument("--table", default=str(libreoffice_en_fr().phrase_table), help="phrase table to score")
     parser.add_argument("--sizes", default="cho2014", help="cho2014 or small")
     parser.add_argument("--full", action="store_true", help="more pairs, all combinations, and how time scales")
-    parser.add_argument("--repeats", type=int, default=1, help="measure each row so often, and take the median")
-    parser.add_argument("--folder", type=pathlib.Path, default=HERE / "results", help="where the results go")
+    parser.add_argument("--repeats", type=int, default=1, help="how often to measure each row; the median counts")
+    parser.add_argument("--folder", type=pathlib.Path, default=HERE / "results", help="folder to write the results to")
     options = parser.parse_args()
     dtypes = "float32", "bfloat16"
     limits = {dtype: {name: limit(name, dtype) for name in BACKENDS} for dtype in dtypes}
@@ -97,7 +96,7 @@ def main():
 
 
 def limit(library, dtype):
-    """GFLOP/s of a large product; 0 where the library crashes, as TensorFlow does in bfloat16 with oneDNN on AVX2."""
+    """Returns the GFLOP/s of a large product; 0 if the library crashes, as TensorFlow does in bfloat16 on AVX2."""
     try:
         return measured("limit.py", library, dtype)["gflops"]
     except SystemExit as failure:
@@ -108,18 +107,18 @@ def limit(library, dtype):
 
 
 def slower_than_float32(limits):
-    """The libraries whose matrix products are slower in bfloat16, on a processor without instructions for it."""
+    """Returns the libraries whose matrix products are slower in bfloat16 than in float32."""
     return [name for name, figure in limits["bfloat16"].items() if figure < limits["float32"][name]]
 
 
 def contestants():
-    """Who is measured: name, script, backend."""
+    """Returns what is measured: name, script and backend of each contestant."""
     peers = [("torch peer", "peer_torch.py", "torch")] if "torch" in BACKENDS else []
     return [*peers, ("keras peer", "peer_keras.py", BACKENDS[0]), *((name, "ours.py", name) for name in BACKENDS)]
 
 
 def line(row):
-    """A row of the table."""
+    """Formats a row of the table."""
     batch = f"batch {row['batch']}" if row["work"] == "train" else ""
     who = row["who"] if "peer" in row["who"] else f"ours, {row['who']}"
     ratio = f"{row['ratio']:6.2f} x" if row["ratio"] else " " * 8

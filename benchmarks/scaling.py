@@ -1,4 +1,4 @@
-"""How time and memory grow: with the table, the batch and the hidden units."""
+"""Measures how time and memory grow with the table, the batch and the hidden units."""
 
 import itertools
 import os
@@ -43,7 +43,7 @@ def _print(what, row):
 
 
 def table_lengths(table):
-    """encdec-score with the `small` sizes over a tenth of a table, and over all of it."""
+    """Measures encdec-score with the `small` sizes on a tenth of a table, and on all of it."""
     rows = []
     with tempfile.TemporaryDirectory() as name, InputLines(table) as lines:
         folder = pathlib.Path(name)
@@ -67,7 +67,7 @@ def table_lengths(table):
 
 
 def _random_model(folder, table):
-    """A model of the table's own words, without training."""
+    """Writes an untrained model of the table's own words."""
     from keras_encdec.models import RNNEncoderDecoder
     from keras_encdec.scoring import ModelDirectory
     from keras_encdec.text import most_frequent

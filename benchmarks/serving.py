@@ -1,9 +1,9 @@
-"""Times a served model beside its SavedModel called directly: latency, throughput, cold start.
+"""Times a served model, and its SavedModel called directly: latency, throughput, cold start.
 
     python benchmarks/serving.py [--table TABLE.gz] [--sizes cho2014] [--server HOST:PORT]
 
-The server is the peer of TensorFlow Serving that the tests use, written in Python, or the one that is
-named, which must serve the model "encdec". Client and server share the machine. Prints a table.
+The server is the substitute for TensorFlow Serving that the tests use, written in Python, and also the one at --server,
+which must serve the model "encdec". Client and server share the machine. Prints a table.
 """
 
 import argparse
@@ -38,7 +38,7 @@ from keras_encdec.text import most_frequent
 
 
 def exported(folder, pairs, sizes):
-    """Exports a model with random weights, its shortlists those of the pairs; returns the version's path."""
+    """Exports a model with random weights and shortlists from the pairs; returns the version's path."""
     counts = [collections.Counter(word for pair in pairs for word in pair[side]) for side in (0, 1)]
     vocabularies = [most_frequent(count, SHORTLIST) for count in counts]
     model = RNNEncoderDecoder(*map(len, vocabularies), **SIZES[sizes], initial_stddev=0.1)
@@ -50,7 +50,7 @@ def exported(folder, pairs, sizes):
 
 
 def direct(path):
-    """A function that scores with the SavedModel in this process, as a server holds it."""
+    """Returns a function that scores with the SavedModel in this process, as a server does."""
     session = tf.compat.v1.Session(graph=tf.Graph())
     with session.graph.as_default():
         signature = tf.compat.v1.saved_model.load(session, ["serve"], str(path)).signature_def["score"]
@@ -60,10 +60,10 @@ def direct(path):
 
 
 def measured(call, pairs, batch, in_flight, seconds):
-    """Calls side by side for some seconds: milliseconds of the median and the 99th percentile, and pairs/s."""
+    """Calls concurrently for some seconds; returns the median and 99th percentile in milliseconds, and pairs/s."""
     some = itertools.cycle(pairs)
     requests = [list(zip(*itertools.islice(some, batch), strict=True)) for _ in range(200)]
-    # Each thread goes through all of them, from a place of its own.
+    # Each thread goes through all requests, each from another start.
     end = time.perf_counter() + seconds
 
     def work(place):
@@ -83,7 +83,7 @@ def measured(call, pairs, batch, in_flight, seconds):
 
 
 def cold_start(folder, warm):
-    """Seconds from the server's start to its being ready, and milliseconds of its first answer."""
+    """Returns the seconds until a started server is ready, and the milliseconds of its first answer."""
     with tempfile.TemporaryDirectory() as copy:
         shutil.copytree(folder, copy, dirs_exist_ok=True)
         if not warm:
@@ -92,7 +92,7 @@ def cold_start(folder, warm):
         with ServingProcess(model_base_path=copy, model_name="encdec") as server:
             ready = time.perf_counter() - start
             calls = Calls(server.grpc_address)
-            calls.metadata()  # the connection is there
+            calls.metadata()  # opens the connection
             start = time.perf_counter()
             calls.predict(source=["the file"], target=["le fichier"])
             return ready, (time.perf_counter() - start) * 1e3
@@ -103,7 +103,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--table", default=str(libreoffice_en_fr().phrase_table), help="phrase table to score")
     parser.add_argument("--sizes", default="cho2014", help="cho2014 or small")
-    parser.add_argument("--seconds", type=float, default=5, help="for each row")
+    parser.add_argument("--seconds", type=float, default=5, help="seconds for each row")
     parser.add_argument("--server", help="address of a server to measure, HOST:PORT")
     options = parser.parse_args()
     with open_pairs(options.table) as (pairs, _):

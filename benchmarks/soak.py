@@ -5,10 +5,10 @@
     python benchmarks/soak.py score --minutes=30 --chart=score.svg
 
 `score` is one command that reads the packaged phrase table from a pipe, over and over. `serve` is the page of
-encdec-serve and its API; `export` is an exported model in the peer of TensorFlow Serving that the tests use. All use
-the model of the package. Two clients send pairs and sources of its phrase table, of 1 to 60 words. It prints the
-requests or lines, the failures, and the memory of the process at each tenth of the time; it exits with 1 if a request
-failed or a line is missing.
+encdec-serve and its API; `export` is an exported model in the substitute for TensorFlow Serving that the tests use. All
+use the model of the package. Two clients send pairs and sources from its phrase table, of 1 to 60 words. The script
+prints the requests or lines, the failures, and the memory of the process at each tenth of the time. It exits with 1 if
+a request failed or a line is missing.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def pairs():
 
 
 class Serve:
-    """The API of encdec-serve in a process of its own."""
+    """The API of encdec-serve in a separate process."""
 
     def __enter__(self):
         with socket.socket() as free:
@@ -86,7 +86,7 @@ class Serve:
 
 
 class Export:
-    """An exported model in the serving peer of the tests."""
+    """An exported model in the test's substitute for TensorFlow Serving."""
 
     def __enter__(self):
         from serving_calls import Calls
@@ -156,7 +156,7 @@ def resident(process):
 
 
 def main():
-    """Sends requests until the time is over."""
+    """Sends requests until the time is up."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("server", choices=("serve", "export", "score"))
     parser.add_argument("--minutes", type=float, default=30)

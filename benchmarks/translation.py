@@ -1,12 +1,12 @@
-"""Quality against speed of translation: BLEU and words a second of trained models, searches and shortlists.
+"""Measures quality and speed of translation: BLEU and words per second of trained models, searches and shortlists.
 
     python benchmarks/translation.py --model_dir=teacher --input=test.en --reference=test.fr [--student_dir=student]
         [--shortlist=shortlist.tsv] [--dictionary=words.tsv] [--backends jax] [--dtypes float32 bfloat16]
 
-Each row is taken in a process of its own, one after another: the teacher with a beam and greedily, the student
-greedily, each with all words and, given a table of `encdec-dictionary --shortlist`, with the words of the shortlist.
-Words are those of the translations. Prints a table with the ratio to the first row of the same backend; writes the
-results as JSON and, with matplotlib installed, a chart of BLEU against words a second.
+Each row is measured in a separate process, one after another: the teacher with a beam and greedily, and the student
+greedily; each with all words and, given a table of `encdec-dictionary --shortlist`, with the words of the shortlist.
+The words that are counted are those of the translations. Prints a table with the ratio to the first row of the same
+backend; writes the results as JSON and, with matplotlib installed, a chart of BLEU over words per second.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def main():
 
 
 def parsed():
-    """What the command line says."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model_dir", required=True, help="the teacher")
     parser.add_argument("--student_dir", help="a student of encdec-distill")
@@ -60,12 +60,12 @@ def parsed():
     parser.add_argument("--single", action="store_true", help="one sentence at a time, as a server gets them")
     parser.add_argument("--backends", nargs="+", default=BACKENDS, choices=BACKENDS)
     parser.add_argument("--dtypes", nargs="+", default=["float32"], choices=["float32", "bfloat16"])
-    parser.add_argument("--folder", type=pathlib.Path, default=HERE / "results", help="where the results go")
+    parser.add_argument("--folder", type=pathlib.Path, default=HERE / "results", help="folder to write the results to")
     return parser.parse_args()
 
 
 def contestants(options):
-    """Names of the rows, and the arguments of each: model, beam, shortlist."""
+    """Yields the name of each row, and its arguments: model, beam, shortlist."""
     systems = [("teacher", options.model_dir, options.beam), ("teacher", options.model_dir, 1)]
     systems += [("student", options.student_dir, 1)] if options.student_dir else []
     for name, model_dir, beam in systems:
@@ -77,7 +77,7 @@ def contestants(options):
 
 
 def draw(rows, path):
-    """Draws BLEU against words a second, as a PNG file; without matplotlib nothing is drawn."""
+    """Draws BLEU over words per second, as a PNG file. Without matplotlib, nothing is drawn."""
     if not importlib.util.find_spec("matplotlib"):
         print("no chart: matplotlib is not installed (pip install 'keras-encdec[dev]' has it)")
         return
@@ -95,7 +95,7 @@ def draw(rows, path):
         place = row["words_per_second"], row["bleu"]
         axis.annotate(row["who"] + dtype, place, xytext=(4, 4), textcoords="offset points", fontsize=7)
     axis.set_xscale("log")
-    axis.set_xlabel("words a second")
+    axis.set_xlabel("words per second")
     axis.set_ylabel("BLEU")
     axis.legend()
     figure.savefig(path, dpi=120)

@@ -1,4 +1,4 @@
-"""What is measured: the pairs, the sizes, the arithmetic that they need, and how time is taken."""
+"""The common parts of the benchmarks: pairs, sizes, the arithmetic that they need, and timing."""
 
 import argparse
 import collections
@@ -18,12 +18,12 @@ SIZES = {
     "cho2014": {"embedding_dim": 100, "units": 1000, "maxout_units": 500, "output_rank": 100},
     "small": {"embedding_dim": 100, "units": 256, "maxout_units": 128, "output_rank": 100},
 }
-# Of a batch to train on, on both sides: that of a phrase of 5 words and its end of sequence.
+# Length of both sides of a training batch: a phrase of 5 words and its end of sequence.
 LENGTH = 6
 
 
 def arguments():
-    """The command line that all of the measured scripts understand."""
+    """Makes the parser of the command line of all measured scripts."""
     parser = argparse.ArgumentParser()
     parser.add_argument("what", choices=["score", "train", "precision"])
     parser.add_argument("table")
@@ -33,15 +33,15 @@ def arguments():
     parser.add_argument("--batch", type=int, default=512)
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--dtype", default="float32")
-    parser.add_argument("--model_dir", help="of a trained model; default: random weights")
+    parser.add_argument("--model_dir", help="directory of a trained model; default: random weights")
     return parser
 
 
 def read_ids(table, count):
-    """The first pairs of a table as ids: list of `(source ids, target ids)`.
+    """Reads the first pairs of a table as ids: list of `(source ids, target ids)`.
 
-    The words are numbered as they come, and the vocabularies taken to be full, so that every table
-    costs the same.
+    Words are numbered in the order of their occurrence, and vocabularies count as full, so that every table costs the
+    same.
     """
     with open_pairs(table) as (pairs, _):
         pairs = list(itertools.islice(pairs, count))
@@ -51,7 +51,7 @@ def read_ids(table, count):
 
 
 def batches_of_one_length(pairs, size):
-    """Batches of one source and one target length each, pairs of int arrays `(batch, time)`."""
+    """Yields batches of one source length and one target length each, pairs of int arrays `(batch, time)`."""
     waiting = collections.defaultdict(list)
     for source, target in pairs:
         bucket = waiting[len(source), len(target)]
@@ -64,7 +64,7 @@ def batches_of_one_length(pairs, size):
 
 
 def full_batches(pairs, size, count=10):
-    """Batches to train on, all of one shape: pairs of int arrays `(size, LENGTH)`."""
+    """Returns batches to train on, all of one shape: pairs of int arrays `(size, LENGTH)`."""
     some = [(s[:LENGTH], t[:LENGTH]) for s, t in pairs if len(s) >= LENGTH and len(t) >= LENGTH]
     some = list(itertools.islice(itertools.cycle(some), count * size))
     source, target = (pad(side) for side in zip(*some, strict=True))
@@ -72,7 +72,7 @@ def full_batches(pairs, size, count=10):
 
 
 def multiplications(sizes, source_states, target_states, sources):
-    """Floating-point operations of a forward pass: two for each weight that a state is multiplied by."""
+    """Counts the floating-point operations of a forward pass: two for each weight that a state is multiplied by."""
     e, h, m, r = (sizes[name] for name in ("embedding_dim", "units", "maxout_units", "output_rank"))
     encoder = 3 * (e + h) * h
     once = h * h + h * h + 3 * h * h + 2 * m * h
@@ -81,14 +81,14 @@ def multiplications(sizes, source_states, target_states, sources):
 
 
 def plain_multiplications(sizes, pairs):
-    """Likewise of a model that shares nothing, and reads the summary at every step of the decoder."""
+    """Counts those of a model that shares nothing, and reads the summary at every step of the decoder."""
     source, target = (sum(len(pair[side]) for pair in pairs) for side in (0, 1))
     again = 2 * (target - len(pairs)) * 3 * sizes["units"] ** 2
     return multiplications(sizes, source, target, len(pairs)) + again
 
 
 def shared_states(pairs):
-    """Distinct states of the encoder and the decoder, and distinct sources, among some pairs."""
+    """Counts the distinct states of the encoder and of the decoder, and the distinct sources, of some pairs."""
     sources = {tuple(source) for source, _ in pairs}
     encoder = {source[:i] for source in sources for i in range(1, len(source) + 1)}
     decoder = {(tuple(s), tuple(t[:i])) for s, t in pairs for i in range(len(t))}
@@ -96,7 +96,7 @@ def shared_states(pairs):
 
 
 def seconds_of(function, least=1, until=0.0):
-    """Seconds a call, the function called at least so often and so long, after one call to warm up."""
+    """Returns the seconds per call, for at least `least` calls and `until` seconds, after a warm-up call."""
     function()
     start, calls = time.perf_counter(), 0
     while calls < least or time.perf_counter() - start < until:
@@ -106,7 +106,7 @@ def seconds_of(function, least=1, until=0.0):
 
 
 def train_seconds(step, steps, batches):
-    """Seconds a training step; `step` takes the number of a batch. Three steps before compile and warm up."""
+    """Returns the seconds per training step, after three steps to compile and warm up; `step` takes a batch number."""
     for i in range(3):
         step(i % batches)
     start = time.perf_counter()
@@ -116,7 +116,7 @@ def train_seconds(step, steps, batches):
 
 
 def report(**figures):
-    """Hands figures to the process that asked for them, with this one's peak memory: one line of JSON."""
+    """Prints figures and this process's peak memory as one line of JSON, for the process that asked for them."""
     figures["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     json.dump(figures, sys.stdout)
     print(flush=True)

@@ -226,7 +226,9 @@ def test_vocabularies_that_were_swapped_are_noticed(model):
     (model / "source.vocab").rename(model / "kept")
     (model / "target.vocab").rename(model / "source.vocab")
     (model / "kept").rename(model / "target.vocab")
-    assert refused(model).startswith("/source.vocab: found the content of target.vocab, expected the file of the SHA-")
+    assert refused(model).startswith(
+        "/source.vocab: found the content of target.vocab, expected the file with the SHA-"
+    )
 
 
 def saved(path, seed):

@@ -32,7 +32,7 @@ class Architecture:
     """A model's name and configuration, for commands before Keras is imported; `model_class` finds its class.
 
     Attributes:
-        name: str. What `encdec-train --architecture`, presets and model directories call the model.
+        name: str. The model's name in `encdec-train --architecture`, presets and model directories.
         config: the class of its hyper-parameters, a subclass of `Configuration`.
         has_source: bool. Whether the model reads a source; a language model does not. Defaults to `True`.
     """
@@ -131,8 +131,8 @@ class Preset:
     def model_with(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the preset's hyper-parameters of the model, overridden by the given ones.
 
-        If the given values choose no attention, the preset's attention options are dropped; for global attention its
-        window is dropped, and for another score than concat the width of the score.
+        If the given values choose no attention, the preset's attention options are dropped; for global attention, the
+        window is dropped, and for a score other than concat, the width of the score.
         """
         dropped = {
             name for (option, value), names in _NOT_APPLICABLE.items() if given.get(option) == value for name in names

@@ -12,11 +12,11 @@ _SUPPLEMENT = "Cho et al., 2014, supplement (v1)"
 _LUONG = "Luong et al., 2015, section 4.1"
 _ATTENTION = "Luong et al., 2015, section 4.3"
 
-# The hyper-parameters that need attention.
 DEFAULT_SCORE = "general"
+# The hyper-parameters that need attention.
 ATTENTION_OPTIONS = ("attention_score", "attention_units", "attention_window", "input_feeding")
 _HYBRID = "Luong and Manning, 2016, sections 4 and 5"
-# The hyper-parameters that need characters, and their values where they are not given.
+# The default values of hyper-parameters that need characters, and the names of all of these.
 DEFAULT_CHARACTER_OPTIONS = {"character_units": 128, "character_layers": 1, "character_shortlist": 200}
 CHARACTER_OPTIONS = (*DEFAULT_CHARACTER_OPTIONS, "character_dropout", "character_path")
 
@@ -144,11 +144,11 @@ class RecurrentEncoderDecoderConfig(RecurrentLanguageModelConfig):
         group="characters",
     )
     character_layers: int | None = hyperparameter(
-        None, "With characters, the recurrent layers over them; 1 by default.", minimum=1, group="characters"
+        None, "With characters, the number of recurrent layers over them; 1 by default.", minimum=1, group="characters"
     )
     character_shortlist: int | None = hyperparameter(
         None,
-        "With characters, their number in each vocabulary: the most frequent ones; 200 by default.",
+        "With characters, the number of the most frequent ones in each character vocabulary; 200 by default.",
         minimum=1,
         maximum=60_000,
         group="characters",

@@ -52,7 +52,7 @@ def _with_tensorflow(layer: keras.layers.Layer) -> Compiler:
     import tensorflow as tf
 
     def compiler(inputs: Structure, leaves: list[Tensor]) -> Callable[[list[Tensor]], Structure]:
-        structure = keras.tree.map_structure(lambda _: 0, inputs)  # holds no tensor
+        structure = keras.tree.map_structure(lambda _: 0, inputs)  # keeps no tensor alive
 
         def function(*tensors: Tensor) -> Structure:
             return layer(*keras.tree.pack_sequence_as(structure, list(tensors)))
@@ -109,10 +109,10 @@ def _with_torch(layer: keras.layers.Layer) -> Compiler:
 
 
 def compute_in_int8(layer: keras.layers.Layer) -> None:
-    """Lets compiled calls of layers with the weights of this one compute their products with 8 bits.
+    """Makes compiled calls of layers that use this layer's weights compute their products in 8 bits.
 
     Raises:
-        ConfigurationError: for another backend than PyTorch on a CPU whose instructions multiply 8 bits.
+        ConfigurationError: unless the backend is PyTorch on a CPU that has instructions for 8 bits.
     """
     if not (name() == "torch" and on_cpu() and _int8_is_available()):
         raise ConfigurationError(
@@ -131,7 +131,7 @@ def _int8_is_available() -> bool:
 
 
 def _int8_products(layer: keras.layers.Layer) -> contextlib.AbstractContextManager[object] | None:
-    """The context of products with 8 bits for a layer whose weights `compute_in_int8` has marked, `None` for others."""
+    """Returns the context of products in 8 bits if `compute_in_int8` has marked the layer's weights, else `None`."""
     if not any(getattr(variable, "in_int8", False) for variable in layer.variables):
         return None
     from keras_encdec.backend.int8_products import Int8Products

@@ -25,7 +25,7 @@ def replicas(devices: str) -> Replicas:
     """Finds the devices to train on, and connects the processes if there are several.
 
     Args:
-        devices: str. "all", or a number: that of the devices in all processes.
+        devices: str. "all", or the number of devices in all processes together.
 
     Returns:
         Replicas.
@@ -45,7 +45,7 @@ def replicas(devices: str) -> Replicas:
     processes = launched[name()]
     if processes > 1 and devices == "1":
         raise ConfigurationError(
-            "found {devices}=1 in one of %d processes, each of which would train a model of its own; give {devices}=%s",
+            "found {devices}=1 in one of %d processes, each of which would train its own model; give {devices}=%s",
             processes,
             ALL,
         )
@@ -140,7 +140,7 @@ class _TorchReplicas(Replicas):
         with torch.no_grad():
             for variable in [*model.variables, *model.optimizer.variables]:
                 distributed.broadcast(variable.value.data, 0)
-        # Each process draws other numbers for dropout; those of the first are the ones of a single device.
+        # Each process draws its own numbers for dropout; the first process draws those of a single device.
         if self.process:
             torch.manual_seed(torch.initial_seed() + self.process)
         apply, share = model.optimizer.apply, 1 / self.devices if model.reduction == "mean" else 1
@@ -175,10 +175,10 @@ class _TorchReplicas(Replicas):
         return [part.view(tensor.shape) for part, tensor in zip(flat.split(sizes), tensors, strict=True)]
 
     def _with_summed_metrics(self, model: keras.Model, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Adds to the metrics, all of which are sums, what all processes have counted in a step."""
+        """Makes a step add to the metrics, all of which are sums, what all processes have counted in it."""
         import torch
 
-        # The loss of a sum is that of all rows; Keras's metric averages those of the processes.
+        # With "sum", the loss is that of all rows, but Keras's metric averages the losses of the processes.
         total = model.metrics_variables[0]
         factor = self.devices if model.reduction == "sum" else 1
 
@@ -204,12 +204,12 @@ def _environment_number(variable: str) -> int:
 
 
 def _tensorflow_workers() -> int:
-    """The number of workers in the cluster of TF_CONFIG."""
+    """Returns the number of workers in the cluster of TF_CONFIG."""
     try:
         cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
         return max(1, sum(len(cluster.get(kind, ())) for kind in ("chief", "worker")))
     except (ValueError, AttributeError, TypeError) as error:
-        raise ConfigurationError("found a TF_CONFIG that is no JSON of a cluster (%s)", error) from error
+        raise ConfigurationError("found a TF_CONFIG that does not describe a cluster in JSON (%s)", error) from error
 
 
 _REPLICAS: dict[str, Callable[[int | None, int], Replicas]] = {

@@ -11,13 +11,13 @@ from keras_encdec.backend.devices import name, on_cpu
 from keras_encdec.backend.operations import as_tensor
 from keras_encdec.backend.types import Structure, Tensor
 
-# From the arguments, the residuals and the gradients of the outputs to the gradients of the arguments.
+# A function of the arguments, the residuals and the gradients of the outputs that returns the arguments' gradients.
 GradientsOf: TypeAlias = Callable[[Sequence[Tensor], Structure, list[Tensor]], list[Tensor | None]]
 Forward: TypeAlias = Callable[..., tuple[Sequence[Tensor], Structure]]
 
 
 def is_differentiable(tensor: Tensor) -> bool:
-    """Whether a tensor has a float dtype, so that it can have a gradient."""
+    """Returns whether a tensor has a float dtype, so that it can have a gradient."""
     return bool(keras.backend.is_float_dtype(keras.backend.standardize_dtype(tensor.dtype)))
 
 
@@ -25,14 +25,14 @@ def custom_gradient(
     forward: Forward,
     backward: Callable[[Structure, list[Tensor]], Sequence[Tensor | None]],
 ) -> Callable[..., list[Tensor]]:
-    """A function of tensors whose gradient is computed by `backward`.
+    """Makes a function of tensors whose gradient `backward` computes.
 
     Unlike `keras.ops.custom_gradient`, it allows several outputs under PyTorch, and arguments and outputs without a
     gradient (integers, booleans).
 
     Args:
         forward: `forward(*tensors) -> (outputs, residuals)`: a list of tensors, and any structure of tensors that
-            `backward` needs. It must use no tensors or variables but its arguments: others would get no gradient.
+            `backward` needs. It must use no tensors or variables except its arguments: others would get no gradient.
         backward: `backward(residuals, upstream) -> gradients`: from the gradients of the outputs to those of the
             arguments, lists with `None` where an output or an argument has no float dtype.
 
@@ -41,7 +41,7 @@ def custom_gradient(
     """
 
     def gradients_of(arguments: Sequence[Tensor], residuals: Structure, upstream: list[Tensor]) -> list[Tensor | None]:
-        # JAX requires the dtypes of the arguments, and some of Keras's functions narrow float64.
+        # JAX requires the dtypes of the arguments, and some of Keras's functions convert float64 to float32.
         return [
             ops.cast(gradient, argument.dtype) if is_differentiable(argument) else None
             for argument, gradient in zip(arguments, backward(residuals, upstream), strict=True)
@@ -114,7 +114,7 @@ _CUSTOM_GRADIENTS = {"tensorflow": _with_tensorflow, "jax": _with_jax, "torch": 
 
 
 def dense_gradient(gradient: Tensor) -> Tensor:
-    """The gradient as one tensor; TensorFlow's slices of an embedding are added up."""
+    """Returns the gradient as one tensor; the slices of TensorFlow's embedding gradients are added up."""
     if not hasattr(gradient, "dense_shape"):
         return gradient
     import tensorflow as tf
@@ -145,7 +145,7 @@ def without_gradients(function: Callable[Arguments, Result]) -> Callable[Argumen
 
 
 def product(rows: Tensor, matrix: Tensor) -> Tensor:
-    """`ops.matmul` of rows and one matrix, with a fast gradient of the matrix where the rows are sequences.
+    """Multiplies rows by one matrix, as `ops.matmul` does, with a fast gradient of the matrix if rows are sequences.
 
     Args:
         rows: float tensor `(..., features)`.
@@ -169,7 +169,7 @@ def _product_gradients(residuals: tuple[Tensor, Tensor], upstream: list[Tensor])
 
 
 def summed_product(left: Tensor, right: Tensor) -> Tensor:
-    """Sum over steps of left_t^T right_t, as one product.
+    """Computes the sum over steps of left_t^T right_t as one product.
 
     Args:
         left: float tensor `(time, batch, m)`.
@@ -183,7 +183,7 @@ def summed_product(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _transposed_copy(matrix: Tensor) -> Tensor:
-    """The transposed matrix, which XLA does not merge into the product that reads it."""
+    """Returns the transposed matrix as a copy, which XLA does not merge into the product that reads it."""
     if not _is_slow():
         return ops.transpose(matrix)
     import jax
@@ -192,9 +192,10 @@ def _transposed_copy(matrix: Tensor) -> Tensor:
 
 
 def _is_slow() -> bool:
-    """Whether products by a transposed left matrix are slow: JAX's XLA needs up to twice the time of a transposed copy.
+    """Returns whether products with a transposed left matrix are slow, as in JAX's XLA on a CPU.
 
-    Where the rows have several dimensions, such as batch and time, JAX even transposes the larger matrix. In
-    TensorFlow's XLA a copy is slower, with AVX-512. `benchmarks/attention.py` (training) measures the benefit.
+    They take up to twice as long there as with a transposed copy. If the rows have several dimensions, such as batch
+    and time, JAX even transposes the larger matrix. In TensorFlow's XLA, a copy is slower (measured with AVX-512).
+    `benchmarks/attention.py` (training) measures the benefit.
     """
     return name() == "jax" and on_cpu()

@@ -16,20 +16,21 @@ from torch.overrides import TorchFunctionMode
 PRODUCTS = {torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__}
 # A matrix with fewer columns, such as a vector of attention, stays as it is.
 FEWEST_COLUMNS = 8
-# Of the rounded factors: weights are -127 to 127, rows are 1 to 255 around 128, as the operation takes unsigned ones.
+# Ranges of the rounded factors: weights are -127 to 127; rows are 1 to 255 around 128, because the operation takes
+# unsigned numbers.
 LARGEST, ZERO = 127, 128
 
 _ACTIVE = threading.local()
 
 
 def int8_is_active() -> bool:
-    """Whether products in this thread are computed with 8 bits."""
+    """Returns whether products in this thread are computed in 8 bits."""
     return getattr(_ACTIVE, "depth", 0) > 0
 
 
 @functools.cache
 def int8_is_available() -> bool:
-    """Whether PyTorch has the operation here, and sums products of 8 bits exactly.
+    """Returns whether PyTorch has the operation here, and sums products of 8 bits exactly.
 
     On processors without instructions for it (VNNI, AMX), sums of two products saturate at 16 bits.
     """
@@ -43,13 +44,13 @@ def int8_is_available() -> bool:
 
 
 class Int8Products(TorchFunctionMode):
-    """A context in which products of float32 rows and one matrix are computed with 8 bits.
+    """A context in which products of float32 rows and one matrix are computed in 8 bits.
 
         x W = s_x s_w (round(x / s_x) round(W / s_w)),   s_x = max |x| / 127 of each row, s_w of each column
 
-    Each row has a scale of its own, so that its result does not depend on the other rows. Sums are exact integers.
-    Matrices that are parameters of the layer, or views of them, are rounded once until they change; other matrices once
-    per context.
+    Each row has its own scale, so that its result does not depend on the other rows. Sums are exact integers. Matrices
+    that are parameters of the layer, or views of them, are rounded again only after they have changed; other matrices
+    are rounded once per context.
 
     Args:
         layer: keras.layers.Layer, whose weights are the parameters.
@@ -59,7 +60,7 @@ class Int8Products(TorchFunctionMode):
         super().__init__()
         self._storages = {variable.value.untyped_storage().data_ptr() for variable in layer.variables}
         self._of_parameters: dict[Hashable, tuple[int, _Packed]] = {}
-        # The matrix is kept with its copy: no other can have its address meanwhile.
+        # The matrix is kept with its rounded copy, so that no other matrix can get its address.
         self._others: dict[Hashable, tuple[torch.Tensor, _Packed]] = {}
 
     def __enter__(self) -> "Int8Products":
@@ -102,7 +103,7 @@ class _Packed:
         self.zeros = torch.zeros(len(scales), dtype=torch.int64)
 
     def product(self, rows: torch.Tensor) -> torch.Tensor:
-        """The product of rows of unsigned 8 bits, float32."""
+        """Multiplies rows of unsigned 8-bit numbers by the matrix; the product is float32."""
         product: torch.Tensor = torch.ops.onednn.qlinear_pointwise(
             rows, 1.0, ZERO, self.weights, self.scales, self.zeros, None, 1.0, 0, torch.float32, "none", [], ""
         )

@@ -1,4 +1,4 @@
-"""Loops over time, written out step by step or compiled as a loop, and loops with a counter."""
+"""Loops over time, unrolled or compiled as a loop, and loops with a counter."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
@@ -9,13 +9,14 @@ from keras import ops
 from keras_encdec.backend.devices import name
 from keras_encdec.backend.types import Structure, Tensor
 
-#: Loops of up to 8 steps are written out, so that a compiler sees every step: a phrase of 7 words and its end of
-#: sequence. With more steps written out, XLA copies the sums of all later steps into the kernel of each step's
-#: gradient: run time and compile time grow with the square of the length (`benchmarks/recurrence.py`).
-WRITTEN_OUT_STEPS = 8
+#: Loops of up to 8 steps are unrolled, so that a compiler sees every step: a phrase of 7 words and its end of sequence.
+#: With more steps unrolled, XLA copies the sums of all later steps into the kernel of each step's gradient: run time
+#: and compile time grow with the square of the length (`benchmarks/recurrence.py`).
+UNROLLED_STEPS = 8
 
 
-# One step of a loop: from the carry and the step's item of each sequence to the new carry and the outputs.
+# One step of a loop: a function of the carry and the step's item of each sequence that returns the new carry and the
+# outputs.
 Step: TypeAlias = Callable[..., tuple[Structure, Structure]]
 
 
@@ -40,7 +41,7 @@ class TimeLoop(Protocol):
 
 
 def time_loop(steps: int | None) -> TimeLoop:
-    """A loop over the time axis of tensors.
+    """Chooses a loop over the time axis of tensors.
 
     The loop has its own form of a sequence: `split` turns tensors `(batch, time, ...)` into a sequence, and `join`
     turns a sequence into tensors `(batch, time, ...)`.
@@ -51,13 +52,13 @@ def time_loop(steps: int | None) -> TimeLoop:
     Returns:
         TimeLoop.
     """
-    if isinstance(steps, int) and (steps <= WRITTEN_OUT_STEPS or not _compiles()):
-        return _WrittenOut(steps)
+    if isinstance(steps, int) and (steps <= UNROLLED_STEPS or not _compiles()):
+        return _Unrolled(steps)
     return _LOOPS[name()](steps)
 
 
 def _compiles() -> bool:
-    """Whether the backend can compile a loop, instead of running it step by step."""
+    """Returns whether the backend can compile a loop, instead of running it step by step."""
     if name() == "tensorflow":
         import tensorflow as tf
 
@@ -66,27 +67,27 @@ def _compiles() -> bool:
     return name() == "jax"
 
 
-class _WrittenOut:
-    """A loop written out: a sequence is a list of structures, one per step."""
+class _Unrolled:
+    """An unrolled loop: a sequence is a list of structures, one per step."""
 
     def __init__(self, steps: int) -> None:
         self.steps = steps
 
     def split(self, tensors: Structure) -> list[Structure]:
-        """A sequence, from a structure of tensors `(batch, time, ...)`."""
+        """Makes a sequence from a structure of tensors `(batch, time, ...)`."""
         leaves = [ops.unstack(leaf, self.steps, axis=1) for leaf in keras.tree.flatten(tensors)]
         return [_pack(tensors, [leaf[t] for leaf in leaves]) for t in range(self.steps)]
 
     def join(self, sequence: list[Structure]) -> Structure:
-        """A structure of tensors `(batch, time, ...)`, from a sequence."""
+        """Makes a structure of tensors `(batch, time, ...)` from a sequence."""
         return keras.tree.map_structure(lambda *leaves: ops.stack(leaves, axis=1), *sequence)
 
     def stack(self, sequence: list[Structure]) -> Structure:
-        """A structure of tensors `(time, batch, ...)`, from a sequence."""
+        """Makes a structure of tensors `(time, batch, ...)` from a sequence."""
         return keras.tree.map_structure(lambda *leaves: ops.stack(leaves, axis=0), *sequence)
 
     def before(self, first: Structure, sequence: list[Structure]) -> list[Structure]:
-        """The sequence one step later: `first`, then all but the last."""
+        """Shifts a sequence by one step: returns `first`, then all items but the last."""
         return [first, *sequence[:-1]]
 
     def scan(
@@ -97,7 +98,7 @@ class _WrittenOut:
         Args:
             body: function of the carry, a structure of tensors, and of the step's item of each sequence.
             carry: structure of tensors, before the first step.
-            *sequences: of `split`, of `before` or of another `scan`.
+            *sequences: results of `split`, of `before` or of another `scan`.
             reverse: bool. Whether to begin with the last step. Defaults to `False`.
 
         Returns:
@@ -142,10 +143,10 @@ class _JAXLoop(_Loop):
 
 
 class _TensorFlowLoop(_Loop):
-    """`tf.while_loop`, with its number of turns if that is known.
+    """`tf.while_loop`, with the number of its iterations if that is known.
 
-    XLA can then differentiate the loop. It cannot differentiate that of `keras.ops.scan`, which also requires outputs
-    with the structure of the carry.
+    XLA can then differentiate the loop. It cannot differentiate the loop of `keras.ops.scan`, which also requires
+    outputs with the structure of the carry.
     """
 
     def scan(
@@ -165,7 +166,7 @@ class _TensorFlowLoop(_Loop):
             structures.append(outputs)
             after = keras.tree.flatten(after)
             for leaf, before in zip(after, carry_leaves, strict=True):
-                leaf.set_shape(before.shape)  # a step may have lost it
+                leaf.set_shape(before.shape)  # a step may have lost the static shape
             return after, keras.tree.flatten(outputs)
 
         structures: list[Structure] = []
@@ -193,7 +194,7 @@ _LOOPS: dict[str, Callable[..., Any]] = {"tensorflow": _TensorFlowLoop, "jax": _
 
 
 def _swap_batch_and_time(tensor: Tensor) -> Tensor:
-    """`(batch, time, ...)` from `(time, batch, ...)`, and back."""
+    """Turns `(batch, time, ...)` into `(time, batch, ...)`, and back."""
     # ops.swapaxes would lose the rank where TensorFlow does not know the number of steps.
     return ops.transpose(tensor, (1, 0, *range(2, len(tensor.shape))))
 
@@ -209,10 +210,10 @@ def counted_loop(body: Callable[..., Structure], times: int | Tensor, *carried: 
         body: function of an int32 scalar and of the carried structures of tensors; it returns the same structures, with
             the same shapes and dtypes.
         times: int32 scalar.
-        *carried: structures of tensors, before the first turn.
+        *carried: structures of tensors, before the first iteration.
 
     Returns:
-        list of the structures after the last turn.
+        list of the structures after the last iteration.
     """
     if name() == "torch":
         for i in range(int(times)):

@@ -1,8 +1,8 @@
 """Training on several devices with TensorFlow: `tf.distribute.MirroredStrategy` with a step of our own.
 
-Keras's own training step clips the gradient of each replica before they are added up, and XLA compiles no step in which
-replicas exchange anything. Here, a function without variables computes the gradient of a replica's rows; XLA can
-compile it on each device. The gradients are then added up, clipped and applied.
+Keras's own training step clips each replica's gradient before the gradients are added up, and XLA cannot compile a step
+in which replicas exchange anything. Here, a function without variables computes the gradient of a replica's rows; XLA
+can compile it on each device. The gradients are then added up, clipped and applied.
 """
 
 import contextlib
@@ -106,13 +106,13 @@ class MirroredReplicas(Replicas):
 
 
 class _ReplicaStep:
-    """What a replica does with its rows of a batch.
+    """One step of a replica: computes the gradient of its rows of a batch, and applies the sum over all replicas.
 
     Args:
         model: compiled keras.Model.
         replicas: int. Number of replicas.
         training: bool. Whether to update the weights.
-        jit_compile: bool.
+        jit_compile: bool. Whether XLA compiles the computation of the gradient.
     """
 
     def __init__(self, model: keras.Model, replicas: int, training: bool, jit_compile: bool) -> None:
@@ -138,7 +138,7 @@ class _ReplicaStep:
             return
         model.optimizer.apply(context.all_reduce(tf.distribute.ReduceOp.SUM, gradients), model.trainable_variables)
         for variable, value in zip(model.non_trainable_variables, changed, strict=True):
-            # Equal on all, as a checkpoint has one of them.
+            # Equal on all replicas, because a checkpoint contains only one.
             variable.assign(_of_replica(value, replica, -1))
 
     def _gradients(
@@ -166,9 +166,9 @@ class _ReplicaStep:
 
 
 def _of_replica(state: Tensor, replica: Tensor | int, sign: int = 1) -> Tensor:
-    """The state of a random generator, which differs between replicas. The first has that of a single device.
+    """Shifts the state of a random generator, so that replicas draw different numbers.
 
-    The sign -1 undoes it.
+    The first replica keeps the state of a single device. The sign -1 undoes the shift.
     """
     import tensorflow as tf
 

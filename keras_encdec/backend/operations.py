@@ -22,8 +22,8 @@ class _LazyModule(types.ModuleType):
         return value
 
 
-# Imported when an operation is first used: the options of the samplers become flags, and `--help` and errors in flags
-# do not wait for Keras. The modules of the samplers import `ops` from here.
+# Imported when an operation is first used. The samplers import `ops` from here: their options become flags, and
+# `--help` and errors in flags must not wait for Keras.
 if TYPE_CHECKING:
     import keras
     from keras import ops as ops
@@ -79,8 +79,8 @@ def _take(table: Tensor, indices: Tensor) -> Tensor:
     return ops.take(table, indices, axis=0)
 
 
-# Rows of a block, and blocks for each block that full ones would need. Larger blocks compute more for the rows of other
-# sources, more blocks look more up.
+# Number of rows of a block, and how many times as many blocks there may be as full blocks would be. Larger blocks
+# compute more for rows of other sources; more blocks need more lookups.
 BLOCK, SPARE = 16, 4
 
 
@@ -90,12 +90,12 @@ def with_table_rows(
     tables: dict[str, Tensor],
     indices: Tensor,
 ) -> tuple[Tensor, ...]:
-    """Applies a function to rows and the table rows that they belong to, each looked up once for up to 16 neighbours.
+    """Applies a function to rows and their table rows, each of which is looked up once for up to 16 neighbours.
 
-    The rows are divided into blocks of 16. Where rows of a block have different indices, the block is computed once for
-    each of these, so the function should cost little beside the lookup. If neighbours differ in most places, each row's
-    table rows are looked up, as they are for a number of rows that is unknown or no multiple of 16.
-    `benchmarks/attention.py` (scoring) measures the benefit.
+    The rows are divided into blocks of 16. If the rows of a block have different indices, the block is computed once
+    for each index, so the function should cost little compared with the lookup. If most neighbours have different
+    indices, or the number of rows is unknown, less than 64 or not a multiple of 16, each row's table rows are looked
+    up. `benchmarks/attention.py` (scoring) measures the benefit.
 
     Args:
         function: from dicts of tensors, the rows `(groups, k, ...)` and their table rows `(groups, ...)`, to a tuple of
@@ -153,7 +153,7 @@ def store_rows(table: Tensor, start: Tensor, rows: Tensor) -> Tensor:
     return ops.slice_update(table, start, ops.cast(rows, table.dtype))
 
 
-# Words in a chunk: its logits fit into a processor's cache.
+# Maximum number of words in a chunk: its logits fit into a processor's cache.
 WORDS = 2048
 LOG2_E = math.log2(math.e)
 # In nats. Between minus and plus this number the result is exact without subtracting the maximum.
@@ -166,7 +166,7 @@ def log_sum_exp(matrix: Tensor, bias: Tensor, careful: bool) -> Callable[[Tensor
     Args:
         matrix: float tensor `(rank, words)`.
         bias: float tensor `(words,)`.
-        careful: bool. Whether to subtract the maximum first. Not to do so saves a pass over the logits, and is exact
+        careful: bool. Whether to subtract the maximum first. Leaving it out saves a pass over the logits, and is exact
             while the result is between -`SAFE` and `SAFE`.
 
     Returns:
@@ -221,7 +221,7 @@ def _torch_function(parts: list[tuple[Tensor, Tensor]], width: int) -> Callable[
     return function
 
 
-# Values of a row in one column of the folded row, whose maximum is taken first.
+# Number of values in a column of the folded row.
 STRIDED = 32
 
 
@@ -255,7 +255,7 @@ def top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     candidates = ops.reshape(ops.take_along_axis(folded, best_columns[:, None, :], axis=2), (-1, STRIDED * k))
     best, indices = ops.top_k(candidates, k)
     column = ops.take_along_axis(best_columns, indices % k, axis=1)
-    # The last line is padded with -inf, which a word of -inf equals: the index must stay that of a word.
+    # The last line is padded with -inf. A word's value may be -inf, too, so the index must not exceed the last word.
     return best, ops.minimum(ops.cast(indices // k * columns + column, "int32"), words - 1)
 
 

@@ -14,9 +14,8 @@ from keras_encdec.backend.types import Tensor
 def dropout(inputs: Tensor, rate: float, seed: keras.random.SeedGenerator) -> Tensor:
     """Sets a random share of the inputs to zero, and scales the others by 1 / (1 - rate).
 
-    It is `keras.random.dropout`, except that TensorFlow draws with Philox. In a step that XLA compiles for a CPU, the
-    generator that TensorFlow chooses by itself is a hundred times slower: a model of 512 units takes twice as long to
-    train.
+    It is `keras.random.dropout`, except that TensorFlow draws with Philox. In a step that XLA compiles for a CPU,
+    TensorFlow's default generator is a hundred times slower: a model of 512 units takes twice as long to train.
 
     Args:
         inputs: float tensor.
@@ -61,7 +60,7 @@ def generator_state(devices: Replicas) -> dict[str, np.ndarray]:
 
 
 def set_generator_state(states: Mapping[str, np.ndarray], devices: Replicas) -> None:
-    """Restores the states of this process that `generator_state` returned, of the devices that this machine has."""
+    """Restores the states that `generator_state` returned, for this process and the devices of this machine."""
     if name() != "torch":
         return
     import torch

@@ -25,8 +25,8 @@ class Compilation:
     """The cost of compiling so far.
 
     Attributes:
-        shapes: int. Shapes of batches.
-        seconds: float. Time of the first step of each shape, most of it compiling; under JAX of compiling alone.
+        shapes: int. Number of batch shapes for which a step was compiled.
+        seconds: float. Time of the first step of each shape, most of it compiling; under JAX, time of compiling alone.
     """
 
     shapes: int = 0
@@ -126,7 +126,7 @@ class Replicas:
         return {side: rows[self.process * size :][:size] for side, rows in batch.items()}
 
     def wait(self) -> None:
-        """Waits until all processes have come here."""
+        """Waits until all processes have called this method."""
         self.agree([])
 
     def agree(self, values: Sequence[float], number: int = 0) -> tuple[list[float], int]:

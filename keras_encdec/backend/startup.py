@@ -1,4 +1,4 @@
-"""Starts Keras in a command or a worker: its import, what is kept from being imported, compiled programs, memory."""
+"""Starts Keras in a command or a worker: imports it quickly and quietly, keeps compiled programs, sets up memory."""
 
 import contextlib
 import ctypes
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 _START_UP = re.compile(rb"WARNING: All log messages before absl::|[IWE]\d{4} |\d{4}-\d\d-\d\d .*(tensorflow|cuda|xla)")
 # The environment variable that turns the cache of compiled programs off if it is 0.
 CACHE_SWITCH = "ENCDEC_COMPILATION_CACHE"
-# Maximum size of the cache in bytes. JAX removes the programs that were not used for the longest time; of TensorFlow's,
-# the oldest are removed at a start.
+# Maximum size of the cache in bytes. JAX removes the least recently used programs; TensorFlow's oldest programs are
+# removed at each start.
 LARGEST_CACHE = 1 << 29
 # Libraries that Keras imports in a `try` statement: it runs without them.
 _OPTIONAL = ("IPython", "matplotlib", "pandas", "sklearn")
-# Further ones by backend: TensorFlow, for example, runs without JAX and SciPy.
+# Further optional libraries of each backend: TensorFlow, for example, runs without JAX and SciPy.
 _OPTIONAL_WITH = {"tensorflow": ("jax", "scipy"), "torch": ("jax", "requests", "scipy"), "jax": ("requests",)}
 _DYNAMO = "torch._dynamo"
 _TENSORFLOW_CACHE = "--tf_xla_persistent_cache_directory"
@@ -88,7 +88,7 @@ def quietly() -> Iterator[None]:
 
 
 def software() -> dict[str, str]:
-    """Returns the versions and the backend that decide the last digits of what a model computes."""
+    """Returns the versions and the backend that determine the last digits of what a model computes."""
     keras = importlib.import_module("keras")
     return {"keras-encdec": __version__, "keras": keras.__version__, "backend": keras.backend.backend()}
 
@@ -120,7 +120,7 @@ class KerasWork:
     Args:
         load: callable without arguments that loads the models and returns the work on a shard, such as a
             `functools.partial` of a class; or that callable pickled.
-        own_process: bool. Whether the worker is a process of its own, which may change how it uses memory.
+        own_process: bool. Whether the worker is a separate process, whose use of memory may be changed.
     """
 
     def __init__(self, load: "Callable[[], Work] | bytes", own_process: bool) -> None:
@@ -164,7 +164,7 @@ def keep_compiled_programs() -> None:
         return
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
     os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(LARGEST_CACHE))
-    # Programs for a few lines are small and many: by default JAX keeps none that took less than a second.
+    # The many small programs for a few lines are kept, too: by default JAX keeps none that took less than a second.
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
@@ -180,7 +180,7 @@ def _remove_oldest(folder: pathlib.Path, most: int) -> None:
 
 
 def cache_folder() -> pathlib.Path:
-    """The folder of the cache for the backend, its version and this processor, in `XDG_CACHE_HOME` or `~/.cache`."""
+    """Returns the cache folder for the backend, its version and this processor, in `XDG_CACHE_HOME` or `~/.cache`."""
     root = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
     try:
         text = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
@@ -190,7 +190,7 @@ def cache_folder() -> pathlib.Path:
     kind = f"{platform.machine()} {processor} {os.environ.get('XLA_FLAGS', '')}"
     backend = configured_backend()
     if backend == "tensorflow":
-        # Unlike JAX, it does not know by which version a program was compiled.
+        # Unlike JAX, TensorFlow does not know which version compiled a program.
         spec = importlib.util.find_spec("tensorflow")
         installed = os.stat(spec.origin).st_mtime_ns if spec and spec.origin else 0
         flags = [flag for flag in os.environ.get("TF_XLA_FLAGS", "").split() if _TENSORFLOW_CACHE not in flag]
@@ -222,7 +222,7 @@ def lean_imports() -> Iterator[None]:
 
 
 def configured_backend() -> str:
-    """The backend that Keras will use when it is imported: that of `KERAS_BACKEND`, or of Keras's file of settings."""
+    """Returns the backend that Keras will use: that of `KERAS_BACKEND`, or of Keras's settings file."""
     if backend := os.environ.get("KERAS_BACKEND"):
         return backend
     home = os.environ.get("KERAS_HOME") or pathlib.Path.home() / ".keras"
@@ -234,14 +234,14 @@ def configured_backend() -> str:
 
 
 class _LateDynamo(types.ModuleType):
-    """Stands in for the compiler of PyTorch, of which Keras only uses the decorator `disable` when it is imported.
+    """Stands in for PyTorch's compiler while Keras is imported, which uses only the compiler's decorator `disable`.
 
-    Importing the real one takes a quarter of the time. The functions that Keras marks are marked when they are called,
-    if the compiler has been imported by then.
+    Importing the compiler itself takes a quarter of the time. The functions that Keras decorates are disabled when they
+    are called, if the compiler has been imported by then.
     """
 
     def disable(self, function: Callable[..., Any] | None = None, **options: Any) -> Callable[..., Any]:
-        """As `torch._dynamo.disable`, with or without a function."""
+        """Does what `torch._dynamo.disable` does, with or without a function."""
         if function is None:
             return functools.partial(self.disable, **options)
 

@@ -16,7 +16,7 @@ from keras_encdec.data.pairs import tf_dataset
 
 Batch = Mapping[str, np.ndarray]
 Begin = Callable[[Shapes], object]
-#: An update of a task, which is given by its name.
+#: An update of a task: the name of the task, and a batch.
 TaskUpdate = tuple[str, Batch]
 
 
@@ -27,7 +27,7 @@ def prepare_process_for_training() -> None:
 
 
 def portable_compile_config(config: dict[str, Any]) -> dict[str, Any]:
-    """The saved arguments of `compile`, changed so that every backend can read them.
+    """Changes the saved arguments of `compile` so that every backend can read them.
 
     A model that was compiled under PyTorch names Keras's PyTorch optimizer, which no other backend can run.
     """
@@ -86,15 +86,15 @@ class StepCompilation:
         return compile_by_shape(model, by_xla, begin) if self._by_shape else Compilation()
 
     def uses_xla(self, model: keras.Model) -> bool:
-        """Whether XLA compiles the whole step of a `TranslationModel` under TensorFlow."""
-        # On a CPU XLA multiplies bfloat16 in float32, TensorFlow does not. In float32, too, TensorFlow's products are
+        """Returns whether XLA compiles the whole step of a `TranslationModel` under TensorFlow."""
+        # On a CPU, XLA multiplies bfloat16 in float32; TensorFlow does not. Even in float32, TensorFlow's products are
         # faster for a model without a recurrence, where XLA has nothing to fuse (`benchmarks/ngrams.py`, train).
         without_recurrence = model.decoder.context_length is not None
         slower = xla_on_cpu() and (model.compute_dtype == "bfloat16" or without_recurrence)
         return self._always or not slower
 
 
-# The cost of compiling, to which a listener adds that is registered with JAX once.
+# The cost of compiling. A listener, which is registered with JAX once, adds to it.
 _jax_compilations: list[Compilation] = []
 
 
@@ -135,7 +135,7 @@ def compile_by_shape(
 
     Keras traces one step for all batches of a `tf.data` pipeline. The number of time steps is then unknown, and XLA
     cannot differentiate a loop of unknown length. Here the batch is fetched first and the step is traced for its shape,
-    so that loops over phrases are written out and fused. Batches should have few shapes. It supports one device and one
+    so that loops over phrases are unrolled and fused. Batches should have few shapes. It supports one device and one
     step per execution.
 
     Args:
@@ -176,7 +176,7 @@ def _compile_optimizer(model: keras.Model) -> None:
 
 
 def training_stream(make_batches: Callable[[], Iterable[dict[str, Tensor]]]) -> Any:
-    """An endless stream of batches for `model.fit`.
+    """Makes an endless stream of batches for `model.fit`.
 
     Args:
         make_batches: callable without arguments to an iterable of dicts "source" and "target", int32 arrays.
@@ -187,7 +187,7 @@ def training_stream(make_batches: Callable[[], Iterable[dict[str, Tensor]]]) -> 
 
 
 def evaluation_batches(make_batches: Callable[[], list[dict[str, Tensor]]]) -> Any:
-    """All batches of a set, for `model.evaluate` and for validation in `model.fit`.
+    """Makes a set of batches, for `model.evaluate` and for validation in `model.fit`.
 
     Args:
         make_batches: callable without arguments to a list of dicts "source" and "target", int32 arrays.
@@ -216,8 +216,8 @@ def update_tasks_between(
 ) -> None:
     """Makes each step of `model.fit` begin with updates of other tasks than the main task.
 
-    Callbacks see the steps of the main task only. Each task has a compiled step of its own, for each shape of its
-    batches where `step` compiles by shape.
+    Callbacks see the steps of the main task only. Each task has its own compiled step; if `step` compiles by shape, one
+    for each shape of its batches.
 
     Args:
         model: compiled `MultiTaskModel`, whose step `step.apply` has set up.
@@ -241,7 +241,7 @@ def update_tasks_between(
 
 
 class _TensorFlowStep:
-    """Takes a step of a task under TensorFlow, in a function of its own for each shape of batch."""
+    """Takes a step of a task under TensorFlow, in a separate function for each shape of batch."""
 
     def __init__(self, model: keras.Model, step: StepCompilation, compilation: Compilation, begin: Begin) -> None:
         self._model, self._compilation, self._begin = model, compilation, begin
@@ -270,7 +270,7 @@ class _TensorFlowStep:
 
 
 class _JaxStep:
-    """Takes a step of a task under JAX, which passes the values of all variables on."""
+    """Takes a step of a task under JAX, where steps take the values of all variables and return the new ones."""
 
     def __init__(self, model: keras.Model, step: StepCompilation, compilation: Compilation, begin: Begin) -> None:
         self._model, self._compiled = model, step.compiled
@@ -280,7 +280,7 @@ class _JaxStep:
         import jax
 
         if task not in self._steps:
-            # A function of its own: JAX keeps what it has compiled by the function.
+            # A separate function for each task: JAX caches what it has compiled by function.
             def own_step(state: Any, data: Any) -> Any:
                 return self._model.train_step(state, data)
 

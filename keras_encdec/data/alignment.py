@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 
-# The models of each aligner and their rounds of training; 0 means the number of rounds that the model plans itself.
+# The models of each aligner and their rounds of training (iterations of EM); 0 means that the model plans the number.
 # Each model is initialized from the one before it. fast_align has its own default number of rounds, and the others
 # those of GIZA++ in Moses.
 ALIGNERS = {
@@ -109,7 +109,7 @@ def train_aligner(
 ) -> AlignmentModel:
     """Trains the models of an aligner in one direction, in one thread.
 
-    Memory holds the numbers of all words.
+    All pairs are held in memory, as numbers of words.
 
     Args:
         aligner: str. One of `ALIGNERS`.
@@ -201,7 +201,7 @@ def check_aligner(aligner: str = DEFAULT_ALIGNER, symmetrization: str = DEFAULT_
 
 
 def longest_sentence(aligner: str) -> int:
-    """Returns the maximum number of words in a sentence for an aligner; it gives longer sentences no links.
+    """Returns the maximum number of words in a sentence for an aligner; longer sentences get no links.
 
     Raises:
         ImportError: when sil-thot is not installed.

@@ -15,8 +15,8 @@ from keras_encdec.data.rare_word_batches import RareWordBatches
 SORTED_TOGETHER = 10
 # Maximum number of pairs that are shuffled one by one; more are shuffled in runs of neighbours.
 SHUFFLED_SINGLY = 1_000_000
-# Batches of a shape that fewer than this share of the first updates have are padded to a frequent shape: to compile a
-# step for the rare one takes as long as dozens of updates.
+# A batch whose shape occurs in fewer than this share of the first updates is padded to a frequent shape: compiling a
+# step for a rare shape takes as long as dozens of updates.
 RARE_SHAPE, COUNTED_UPDATES = 0.01, 1000
 
 
@@ -107,7 +107,7 @@ class Batches:
                 yield chunk[first : first + size]
 
     def _first_epoch(self) -> Iterator[Indices]:
-        """Yields the batches of `_epoch(0)`, but a batch of each shape of its first updates before the others."""
+        """Yields the batches of `_epoch(0)`, beginning with a batch of each shape of its first updates."""
         batches = self._epoch(0)
         if self._widths:
             first = list(itertools.islice(batches, COUNTED_UPDATES))
@@ -147,7 +147,7 @@ class Batches:
 
     @functools.cached_property
     def _rare_words(self) -> RareWordBatches | None:
-        """What adds the characters of rare words: for few numbers of them if shapes are compiled."""
+        """The object that adds the characters of rare words, in arrays of few shapes if shapes are compiled."""
         if not self.pairs.spellings:
             return None
         if not self._widths:
@@ -155,7 +155,7 @@ class Batches:
         return RareWordBatches(self.pairs, ((indices, self._widths_of(indices)) for indices in self._first_batches))
 
     def _widths_of(self, indices: Indices) -> tuple[int, int]:
-        """Returns the widths of source and target of a batch: those of a frequent shape if there is one that fits."""
+        """Returns the widths of source and target of a batch: those of a frequent shape if one fits."""
         widths = self._least_widths(indices)
         if not self._widths:
             return widths
@@ -170,7 +170,7 @@ class Batches:
 
     @functools.cached_property
     def _first_batches(self) -> list[Indices]:
-        """The indices of the batches from which it is counted what is frequent."""
+        """The indices of the first batches, whose shapes are counted to find the frequent ones."""
         return list(itertools.islice(self._epoch(0), COUNTED_UPDATES))
 
     def _least_widths(self, indices: Indices) -> tuple[int, int]:
@@ -208,7 +208,8 @@ def length_batches(lengths: Sequence[int], most_rows: int, most_tokens: int) -> 
     Args:
         lengths: sequence of int. Number of tokens of each sequence.
         most_rows: int. Maximum number of rows of a batch.
-        most_tokens: int. Maximum number of tokens of a batch, including padding. A single longer sequence is a batch.
+        most_tokens: int. Maximum number of tokens of a batch, including padding. A longer sequence is a batch of its
+            own.
 
     Yields:
         LengthBatch.

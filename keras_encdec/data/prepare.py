@@ -27,7 +27,7 @@ WordPair = tuple[Sequence[str], Sequence[str]]
 #: Source words, target words and the links between them, pairs of source position and target position.
 AlignedWordPair = tuple[Sequence[str], Sequence[str], Iterable[tuple[int, int]]]
 IDS, LENGTHS, STARTS, SUMMARY = "ids.i32", "lengths.u16", "starts.i64", "prepared.json"
-# The spellings of the words outside the shortlist of each side, where these are read or spelt by characters.
+# The spellings of each side's words outside the shortlist, if the model reads or spells them by their characters.
 SPELLINGS = {"source": "source_spellings.npy", "target": "target_spellings.npy"}
 SHORTLISTS = {"source": "source_shortlist", "target": "target_shortlist"}
 
@@ -38,8 +38,8 @@ class PreparedPairs:
     `ids.i32` has the ids of all pairs: the source and then the target, each with the end of sequence. `lengths.u16` has
     the two lengths of each pair, and `starts.i64` the position of its first id.
 
-    On a side with characters, each word outside the shortlist has an id of its own, from the number of the shortlist's
-    ids on: the row of its spelling in `source_spellings.npy` or `target_spellings.npy`.
+    On a side with characters, each word outside the shortlist has its own id: the number of the shortlist's ids, plus
+    the row of its spelling in `source_spellings.npy` or `target_spellings.npy`.
 
     Args:
         folder: path.

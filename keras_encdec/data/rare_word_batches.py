@@ -40,7 +40,8 @@ def by_length(spellings: np.ndarray, least_rows: Sequence[int] = (), exact: bool
 
     Args:
         spellings: integer array `(n, 51)`, see `spelled`.
-        least_rows: numbers of rows of each group, unless it needs more: then they are doubled, or 8. Defaults to 0.
+        least_rows: the minimum number of rows of each group. If a group needs more, the number is doubled, from 8 on.
+            Defaults to 0.
         exact: bool. Whether each group has exactly the rows that it needs, for backends that compile nothing. Defaults
             to `False`.
 
@@ -67,7 +68,7 @@ class LocalSources(NamedTuple):
     """Sources whose rare words have ids that are local to the batch.
 
     Attributes:
-        ids: int32 array, like the sources: id `first + i` is row i of all `characters` together.
+        ids: int32 array, shaped like the sources; the id `first + i` is row i of all `characters` together.
         characters: list of int32 arrays `(rows, width)`, each distinct rare word once.
     """
 
@@ -81,8 +82,8 @@ def local_sources(
     """Numbers the distinct rare words of a batch of sources, grouped by length.
 
     Args:
-        ids: int32 array of any shape. An id from `first` on is that of the word with the spelling `id - first`.
-        first: int.
+        ids: int32 array of any shape. An id of `first` or more belongs to the word with the spelling `id - first`.
+            first: int.
         spellings: integer array `(words, 51)`.
         least_rows, exact: see `by_length`.
     """
@@ -143,7 +144,7 @@ class RareWordBatches:
 def with_source_characters(
     source: Ids, first: int, spellings: np.ndarray, least_rows: Sequence[int] = (), exact: bool = False
 ) -> dict[str, Ids]:
-    """Returns sources with the ids of `local_sources`, whose arguments these are, and the characters of rare words."""
+    """Returns sources with local ids, and the characters of their rare words; see `local_sources` for the arguments."""
     local = local_sources(source, first, spellings, least_rows, exact)
     keys = [characters_key("source", width) for width in SPELLING_WIDTHS]
     return {"source": local.ids, **dict(zip(keys, local.characters, strict=True))}
@@ -155,7 +156,8 @@ def with_target_characters(
     """Returns targets with the unknown word for rare words, and the characters and positions of these.
 
     Args:
-        target: int32 array `(batch, time)`; an id from `first` on is that of the word with the spelling `id - first`.
+        target: int32 array `(batch, time)`; an id of `first` or more belongs to the word with the spelling
+            `id - first`.
         first, spellings, least_rows, exact: see `local_sources`.
     """
     positions = np.flatnonzero(target.ravel() >= first)

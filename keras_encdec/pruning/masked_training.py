@@ -23,8 +23,8 @@ class PruningMasks:
         g <- m g,   an update by any optimizer,   w <- m w
 
     m is 0 for a pruned weight, 1 for the others. The gradient is masked before it is clipped, so that its norm is that
-    of the weights that are left, and so that momentum and the averages of squares of pruned weights go to zero. The
-    weight is masked after the update, so that it is exactly zero with every optimizer.
+    of the remaining weights, and so that momentum and the averages of squares of pruned weights go to zero. The weight
+    is masked after the update, so that it is exactly zero with every optimizer.
 
     The masks are variables of the optimizer, which a compiled step reads on every backend. The optimizer does not save
     them; see `to_arrays`.
@@ -55,7 +55,7 @@ class PruningMasks:
 
     @classmethod
     def of(cls, model: keras.Model) -> Self | None:
-        """The masks of a compiled model; `None` if its weights are all trained."""
+        """Returns the masks of a compiled model; `None` if all its weights are trained."""
         return vars(getattr(model.optimizer, "inner_optimizer", model.optimizer)).get(_NAME)
 
     def _wrap(self, optimizer: keras.optimizers.Optimizer) -> None:
@@ -105,7 +105,7 @@ class PruningMasks:
         ]
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Returns the masks, one bit a weight, and the share at the beginning."""
+        """Returns the masks, one bit per weight, and the share that was pruned at the beginning."""
         masks = {str(i): np.packbits(ops.convert_to_numpy(mask)) for i, mask in enumerate(self._masks)}
         return {_FIRST_SHARE: np.float64(self.first_share), **masks}  # type: ignore[dict-item]
 

@@ -1,4 +1,4 @@
-"""Prunes a trained model: sets its smallest weights to zero, and stores it small."""
+"""Prunes a trained model: sets its smallest weights to zero, and stores it in less space."""
 
 import dataclasses
 import json
@@ -21,7 +21,7 @@ from keras_encdec.runtime.unfinished import temporary_folder_beside
 from keras_encdec.runtime.urls import is_url
 from keras_encdec.sparse_weights import store_sparse
 
-# Beside the files whose checksums are in `config.json`.
+# Files to copy besides those whose checksums are in `config.json`.
 _OTHERS = ("settings.toml", "LICENSE", "NOTICE")
 
 
@@ -76,12 +76,12 @@ class PruningResult:
 def prune_model(
     model_dir: FilePath, output: FilePath, options: PruningOptions | None = None, **values: object
 ) -> PruningResult:
-    """Sets the smallest weights of a model to zero, and writes it as a model directory of its own.
+    """Sets the smallest weights of a model to zero, and writes the result as a new model directory.
 
     The classes of weights are each layer's matrices on each side, both embeddings, attention and the softmax, see
     `weight_classes`. Biases are kept. The file of the weights is sparse, see `keras_encdec.sparse_weights`; everything
-    that reads model directories reads it as before, and scores with the dense weights. `train` goes on from the pruned
-    model with `initial_model` and `keep_pruned`.
+    that reads model directories reads it as before, and scores with the dense weights. `train` continues from the
+    pruned model with `initial_model` and `keep_pruned`.
 
     Args:
         model_dir: path of a model directory, or the name of a model of the package. It is not changed.
@@ -94,7 +94,7 @@ def prune_model(
 
     Raises:
         ConfigurationError: a ValueError, for an option out of bounds.
-        InputError: when the model cannot be loaded, has more zeros already than `share`, or the output exists or cannot
+        InputError: when the model cannot be loaded or already has this share of zeros, or the output exists or cannot
             be written.
 
     Reference:
@@ -142,7 +142,7 @@ def _check_share(directory: ModelDirectory, share: float) -> None:
     zeros, size = sum(zeros for zeros, _ in counts), sum(size for _, size in counts)
     if share and zeros >= round(share * size):
         raise InputError(
-            f"found a model of whose weights {zeros / size:.1%} are zero already",
+            f"found that {zeros / size:.1%} of the model's weights are already zero",
             f"expected fewer than the {share:.1%} of --share",
             "give a larger --share",
             directory.path,

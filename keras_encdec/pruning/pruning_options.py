@@ -1,4 +1,4 @@
-"""Options of pruning, which need no NumPy: every command of training has them."""
+"""Options of pruning. They need no NumPy, because `encdec-train` makes flags of them when it starts."""
 
 import dataclasses
 
@@ -6,8 +6,8 @@ from keras_encdec.configuration import Configuration, hyperparameter
 
 SCHEMES = ("class_blind", "class_uniform", "class_distribution")
 SCHEME_HELP = (
-    "How the weights are chosen: class_blind: the smallest of all; class_uniform: the same share of each class, such "
-    "as a layer; class_distribution: those below a multiple of the standard deviation of their class."
+    "Which weights are pruned: the smallest of all (class_blind), the same share of each class, such as a layer "
+    "(class_uniform), or those below a multiple of their class's standard deviation (class_distribution)."
 )
 
 

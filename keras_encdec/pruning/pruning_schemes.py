@@ -58,7 +58,7 @@ def pruning_masks(
 
 
 def _flat(arrays: Sequence[np.ndarray]) -> np.ndarray:
-    # float32 holds the bfloat16 and float16 of other weights exactly, float64 stays.
+    # Weights in bfloat16 and float16 are converted to float32, which is exact; float64 stays.
     return np.concatenate([np.asarray(array, np.result_type(np.float32, array.dtype)).ravel() for array in arrays])
 
 
@@ -86,7 +86,7 @@ def _shaped(flat: np.ndarray, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def weight_classes(model: "TranslationModel") -> dict[str, list[keras.Variable]]:
-    """Sorts the matrices of a model into classes: those that a pruning scheme treats alike, and a report shows.
+    """Sorts the matrices of a model into the classes that pruning schemes and reports use.
 
     The encoder and the decoder name the classes of their weights by a method `weight_classes`. The matrices that
     neither names are sorted by what Keras knows of them: an embedding; the matrix of the `output_weights`; a layer with
@@ -135,7 +135,7 @@ def _by_path(weight: keras.Variable, numbers: dict[str, list[str]]) -> str:
 
 
 def may_be_pruned(weight: keras.Variable, values: np.ndarray) -> np.ndarray:
-    """Returns the elements of a weight that pruning counts: all but the first row of an embedding, that of padding.
+    """Returns the elements of a weight that may be pruned: all but an embedding's first row, which is padding.
 
     Args:
         weight: keras.Variable of the model.

@@ -1,4 +1,4 @@
-"""The words into which a source may be translated, by a table of word translations."""
+"""Limits the words that may follow in the targets of a source, by a table of word translations."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -22,8 +22,8 @@ class LexicalShortlist:
     Args:
         translations: dict of source word to its target words, the best first, see `read_translations`.
         vocabulary: Vocabulary of the targets.
-        shortlist_words: int. Translations of each source word. Defaults to `100`.
-        frequent_words: int. Most frequent target words. Defaults to `100`.
+        shortlist_words: int. Number of translations of each source word. Defaults to `100`.
+        frequent_words: int. Number of most frequent target words. Defaults to `100`.
 
     Example:
 

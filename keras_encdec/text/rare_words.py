@@ -1,4 +1,4 @@
-"""Words that stand for unknown words and say where they come from, and dictionaries that translate such words."""
+"""Position words, which replace unknown words and name their source words, and dictionaries that translate these."""
 
 import os
 import re

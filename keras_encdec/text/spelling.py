@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from keras_encdec.text.vocabulary import END, FIRST_WORD, UNKNOWN, Vocabulary, most_frequent
 
-#: Characters of a word that are read or spelt; the rest of a longer word is cut off.
+#: Maximum number of characters of a word that are read or spelt; the rest of a longer word is cut off.
 LONGEST_WORD = 50
 #: Width of a spelling: the characters and the end mark.
 SPELLING_WIDTH = LONGEST_WORD + 1
-# Code points of a word that are normalized, so that a word of any length is quick: few code points compose to one.
+# Maximum number of code points of a word that are normalized: it bounds the time, and few code points compose to one.
 READ_CHARACTERS = 20 * LONGEST_WORD
 
 Spellings = npt.NDArray[np.int32]
@@ -82,9 +82,9 @@ def character_vocabulary(counts: Mapping[str, int], size: int) -> Vocabulary:
 class OpenVocabulary:
     """Ids of all words of some texts: those of a vocabulary, and further ids for the words outside it.
 
-    If the vocabulary has characters, each distinct word outside it gets an id of its own, from the vocabulary's size
-    on, in the order in which the words occur. `spellings` has the spelling of each. Otherwise these words have the id
-    of the unknown word.
+    If the vocabulary has characters, each distinct word outside it gets its own id after those of the vocabulary, in
+    the order in which the words occur. `spellings` has the spelling of each. Otherwise these words have the id of the
+    unknown word.
 
     Args:
         vocabulary: Vocabulary.

@@ -1,4 +1,4 @@
-"""Tokenization of raw text, and words joined again from subwords: byte-pair units and pieces of SentencePiece."""
+"""Tokenization of raw text, and joining of subwords into words: byte-pair units and pieces of SentencePiece."""
 
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING

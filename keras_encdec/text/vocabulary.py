@@ -70,7 +70,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: FilePath) -> Self:
-        """Reads a file that `save` wrote. If every line ends with a carriage return, it is not part of the words.
+        """Reads a file that `save` wrote. If every line ends with a carriage return, these are removed.
 
         Raises:
             InputError: if the file cannot be read, or a word is empty, contains a space or a tab, or occurs twice.

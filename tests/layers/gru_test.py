@@ -4,7 +4,7 @@ import pytest
 from layer_checks import check_layer, numpy
 from oracle import sigmoid
 
-from keras_encdec.backend.loops import WRITTEN_OUT_STEPS
+from keras_encdec.backend.loops import UNROLLED_STEPS
 from keras_encdec.layers import GRU, GRUCell
 
 
@@ -37,7 +37,7 @@ def numpy_gru(cell, inputs, mask=None):
 
 
 @pytest.mark.parametrize("reset_after", [False, True])
-@pytest.mark.parametrize("steps", [5, WRITTEN_OUT_STEPS + 3])  # written out, and as a loop
+@pytest.mark.parametrize("steps", [5, UNROLLED_STEPS + 3])  # unrolled, and as a loop
 def test_follows_the_equations(reset_after, steps):
     inputs = inputs_of(3, steps, 4)
     layer = GRU(6, reset_after=reset_after, return_sequences=True)
@@ -46,7 +46,7 @@ def test_follows_the_equations(reset_after, steps):
     np.testing.assert_allclose(numpy(layer(inputs)), numpy_gru(layer.cell, inputs), atol=1e-5)
 
 
-@pytest.mark.parametrize("steps", [6, WRITTEN_OUT_STEPS + 2])
+@pytest.mark.parametrize("steps", [6, UNROLLED_STEPS + 2])
 def test_a_masked_step_keeps_the_state(steps):
     inputs = inputs_of(2, steps, 4)
     mask = np.ones((2, steps), bool)

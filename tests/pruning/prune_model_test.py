@@ -91,7 +91,9 @@ def test_a_share_of_nothing_and_of_everything(model, tmp_path, share):
 
 def test_pruning_a_pruned_model_prunes_more_or_says_that_it_cannot(model, tmp_path):
     once = prune_model(model, tmp_path / "once", share=0.5).path
-    with pytest.raises(InputError, match="found a model of whose weights 50.0% are zero already, expected fewer than"):
+    with pytest.raises(
+        InputError, match="found that 50.0% of the model's weights are already zero, expected fewer than"
+    ):
         prune_model(once, tmp_path / "less", share=0.3)
     assert not (tmp_path / "less").exists()
     twice, direct = (prune_model(path, tmp_path / name, share=0.7) for path, name in ((once, "twice"), (model, "one")))
