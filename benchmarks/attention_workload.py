@@ -100,7 +100,7 @@ class Workload:
         return [self._batches[:, i : i + size] for i in range(0, BATCHES * size, size)]
 
     def candidates(self, number):
-        """Returns the ids that may follow for each source, drawn like words of a text: most lists have frequent ones."""
+        """Returns the ids that may follow for each source, drawn like the words of a text, so mostly frequent ones."""
         rng, ids = np.random.default_rng(0), np.arange(FIRST_WORD, IDS)
         probabilities = 1 / (ids + 50.0)
         probabilities /= probabilities.sum()
