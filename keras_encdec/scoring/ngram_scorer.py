@@ -93,7 +93,7 @@ class NgramDecoder(keras.layers.Layer):
 
 
 # The largest integer that a row of ids is packed into.
-LARGEST = 2**62
+LARGEST_PACKED = 2**62
 
 
 class DistinctNgrams:
@@ -137,7 +137,8 @@ def _numbered(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     packed, values = np.zeros(len(rows), np.int64), 1
     for column in rows.T:
         base = int(column.max(initial=0)) + 1
-        if values * base > LARGEST:  # replaces the packed integers by small numbers, to make room for more columns
+        if values * base > LARGEST_PACKED:
+            # Replaces the packed integers by small numbers, to make room for more columns.
             packed = np.unique(packed, return_inverse=True)[1]
             values = int(packed.max(initial=0)) + 1
         packed, values = packed * base + column, values * base
@@ -145,9 +146,9 @@ def _numbered(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 # Contexts per batch, and the smallest batch, for few contexts.
-SIZE, SMALLEST = 1024, 64
+LARGEST_BATCH, SMALLEST_BATCH = 1024, 64
 # Batches of contexts in a group; it has up to twice as many batches of n-grams.
-BATCHES = 16
+BATCHES_PER_GROUP = 16
 
 
 @dataclasses.dataclass
@@ -173,21 +174,21 @@ class NgramGroup:
 
 def cut_ngrams(ngrams: DistinctNgrams) -> Iterator[NgramGroup]:
     """Cuts n-grams into groups, in their order. A context whose n-grams are in two groups is computed in both."""
-    size = SIZE
-    while size > SMALLEST and len(ngrams.contexts) < size:
+    size = LARGEST_BATCH
+    while size > SMALLEST_BATCH and len(ngrams.contexts) < size:
         size //= 4
     start = 0
     while start < len(ngrams.words):
         first = ngrams.context_of_ngram[start]
-        stop = np.searchsorted(ngrams.context_of_ngram, first + BATCHES * size)
-        stop = min(int(stop), start + 2 * BATCHES * size)
+        stop = np.searchsorted(ngrams.context_of_ngram, first + BATCHES_PER_GROUP * size)
+        stop = min(int(stop), start + 2 * BATCHES_PER_GROUP * size)
         context_of_ngram = ngrams.context_of_ngram[start:stop] - first
         contexts = ngrams.contexts[first : first + context_of_ngram[-1] + 1]
         inputs = (
-            _filled(contexts, BATCHES, size),
+            _filled(contexts, BATCHES_PER_GROUP, size),
             np.int32(-(-len(contexts) // size)),
-            _filled(context_of_ngram, 2 * BATCHES, size),
-            _filled(ngrams.words[start:stop], 2 * BATCHES, size),
+            _filled(context_of_ngram, 2 * BATCHES_PER_GROUP, size),
+            _filled(ngrams.words[start:stop], 2 * BATCHES_PER_GROUP, size),
             np.int32(-(-(stop - start) // size)),
         )
         yield NgramGroup(inputs, len(contexts), context_of_ngram)
@@ -202,9 +203,9 @@ def _filled(rows: np.ndarray, batches: int, size: int) -> np.ndarray:
 
 # Minimum number of rows of a table for each position. The number of rows is a power of two or the size of the
 # vocabulary, because the function is compiled again for every new number.
-FEWEST = 256
+FEWEST_TABLE_ROWS = 256
 # The largest table, in bytes: enough for the paper's CSLM with 15,000 words.
-BYTES = 640 << 20
+MOST_TABLE_BYTES = 640 << 20
 
 
 class WordProductTables:
@@ -238,9 +239,9 @@ class WordProductTables:
         is_used = np.zeros(self._decoder.vocabulary_size, bool)
         is_used[contexts] = True
         words, positions = np.flatnonzero(is_used), contexts.shape[1]
-        room = max(FEWEST, min(1 << (len(words) - 1).bit_length(), len(is_used)))
+        room = max(FEWEST_TABLE_ROWS, min(1 << (len(words) - 1).bit_length(), len(is_used)))
         bytes_each = 8 if self._decoder.compute_dtype == "float64" else 4
-        if 2 * room > len(contexts) or positions * room * width * bytes_each > BYTES:
+        if 2 * room > len(contexts) or positions * room * width * bytes_each > MOST_TABLE_BYTES:
             return contexts, None
         number = np.cumsum(is_used, dtype=np.int32) - 1
         rows = number[contexts] + room * np.arange(positions, dtype=np.int32)

@@ -43,7 +43,7 @@ class Window:
     scored: Sequence[int]
 
 
-class Candidates:
+class PairFilter:
     """Chooses the records that are scored, and counts the others.
 
     Args:
@@ -188,7 +188,7 @@ class ShardEntropies:
         """
         rows = []
         with self._files.open_reader(self._options, *shard.parts) as reader:
-            for window in Candidates(self._options.max_tokens, deduplicate=False).windows(reader):
+            for window in PairFilter(self._options.max_tokens, deduplicate=False).windows(reader):
                 values = np.full((len(window.records), len(self._entropies)), np.nan)
                 values[window.scored] = np.transpose(_values(self._entropies, window))
                 rows.append(values)

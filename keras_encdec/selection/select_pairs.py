@@ -26,8 +26,8 @@ from keras_encdec.scoring.text_scorer import ModelOrPath
 from keras_encdec.selection.pair_scores import (
     MODELS,
     WINDOW,
-    Candidates,
     CorpusFiles,
+    PairFilter,
     ShardEntropies,
     Window,
     open_entropies,
@@ -177,7 +177,7 @@ def _write(
     with contextlib.ExitStack() as stack:
         paths = files.output, files.source_output, files.scores
         file, source_file, score_file = [stack.enter_context(open_output(path)) if path else None for path in paths]
-        candidates, collected = Candidates(options.max_tokens, options.deduplicate), array("d")
+        candidates, collected = PairFilter(options.max_tokens, options.deduplicate), array("d")
         with files.open_reader(options) as reader, progress(reader.lines) as done:
             for window, rows in scored(candidates.windows(reader)):
                 collected.extend(rows[0])

@@ -29,7 +29,7 @@ def with_table(request, monkeypatch):
         return found
 
     contexts_and_table = WordProductTables.contexts_and_table
-    monkeypatch.setattr(ngram_scorer, "FEWEST", 2 if request.param else 1024)
+    monkeypatch.setattr(ngram_scorer, "FEWEST_TABLE_ROWS", 2 if request.param else 1024)
     monkeypatch.setattr(WordProductTables, "contexts_and_table", recorded)
     yield request.param
     assert tables and set(tables) == {request.param}
@@ -47,7 +47,7 @@ def pairs_of(targets):
 @pytest.mark.usefixtures("uncompiled", "with_table")
 @pytest.mark.parametrize("size, batches", [(1024, 16), (3, 4)], ids=["one group", "many groups"])
 def test_scores_equal_the_models_and_each_ngram_is_computed_once(model, monkeypatch, size, batches):
-    for name, value in (("SIZE", size), ("SMALLEST", size), ("BATCHES", batches)):
+    for name, value in (("LARGEST_BATCH", size), ("SMALLEST_BATCH", size), ("BATCHES_PER_GROUP", batches)):
         monkeypatch.setattr(ngram_scorer, name, value)
     targets = random_targets(60)
     scorer = Scorer(model)
@@ -73,7 +73,7 @@ def test_a_table_has_the_products_of_the_words_of_contexts(model, monkeypatch):
     contexts = np.array([[0, 0], [0, 3], [3, 8]] * 10)
     unchanged, table = WordProductTables(model).contexts_and_table(contexts)
     assert unchanged is contexts and table is None, "few contexts are not worth a table"
-    monkeypatch.setattr(ngram_scorer, "FEWEST", 2)
+    monkeypatch.setattr(ngram_scorer, "FEWEST_TABLE_ROWS", 2)
     rows, table = WordProductTables(model).contexts_and_table(contexts)
     # Three distinct ids, 0 among them: room for four at each of two positions.
     assert rows[:3].tolist() == [[0, 4], [0, 5], [1, 6]]
@@ -84,11 +84,11 @@ def test_a_table_has_the_products_of_the_words_of_contexts(model, monkeypatch):
 
 
 def test_a_table_that_is_too_large_is_not_computed(model, monkeypatch):
-    monkeypatch.setattr(ngram_scorer, "FEWEST", 2)
+    monkeypatch.setattr(ngram_scorer, "FEWEST_TABLE_ROWS", 2)
     contexts = np.array([[0, 0], [0, 3], [3, 8]] * 10)
-    monkeypatch.setattr(ngram_scorer, "BYTES", 2 * 4 * 6 * 4)
+    monkeypatch.setattr(ngram_scorer, "MOST_TABLE_BYTES", 2 * 4 * 6 * 4)
     assert WordProductTables(model).contexts_and_table(contexts)[1] is not None
-    monkeypatch.setattr(ngram_scorer, "BYTES", 2 * 4 * 6 * 4 - 1)
+    monkeypatch.setattr(ngram_scorer, "MOST_TABLE_BYTES", 2 * 4 * 6 * 4 - 1)
     assert WordProductTables(model).contexts_and_table(contexts)[1] is None
 
 
@@ -115,7 +115,7 @@ def test_ids_that_the_model_does_not_have_are_refused(model):
 
 @pytest.mark.parametrize("largest", [2**62, 100], ids=["packed at once", "packed in steps"])
 def test_distinct_ngrams_are_the_same_as_in_a_set_of_tuples(monkeypatch, largest):
-    monkeypatch.setattr(ngram_scorer, "LARGEST", largest)
+    monkeypatch.setattr(ngram_scorer, "LARGEST_PACKED", largest)
     random = np.random.default_rng(0)
     rows = random.integers(1, 6, (50, 9)) * (np.arange(9) < random.integers(1, 10, (50, 1)))
     ngrams = DistinctNgrams(rows, 3)

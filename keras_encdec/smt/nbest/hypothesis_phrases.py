@@ -9,7 +9,7 @@ from typing import NamedTuple
 from keras_encdec.errors import quoted
 from keras_encdec.formats import PhraseSpan, parse_features, parse_segmentation
 from keras_encdec.formats.record_reader import MalformedLine
-from keras_encdec.smt.nbest.phrase_scores import PhraseOption, PhraseScores
+from keras_encdec.smt.nbest.phrase_scores import PhraseScores, PositionedPhrase
 
 # Sums of the same numbers in different orders agree to this number of decimals. Lists have fewer decimals.
 _DECIMALS = 9
@@ -19,7 +19,7 @@ MOST_STATES = 1_000_000
 
 
 # The phrases of a partial segmentation as a linked list: the last phrase, and those before it.
-_Chosen = tuple[PhraseOption, "_Chosen | None"]
+_Chosen = tuple[PositionedPhrase, "_Chosen | None"]
 
 
 class SearchGivenUp(MalformedLine):
@@ -47,12 +47,12 @@ class DerivationFeatures(NamedTuple):
 
 
 def find_segmentation(
-    options: Mapping[str, Sequence[PhraseOption]],
+    options: Mapping[str, Sequence[PositionedPhrase]],
     source_words: int,
     target: Sequence[str],
     longest: int,
     features: DerivationFeatures,
-) -> list[PhraseOption] | None:
+) -> list[PositionedPhrase] | None:
     """Finds phrases that form a hypothesis and whose scores add up to its features.
 
     The search goes from left to right over the words of the hypothesis. Two bounds prune it. The remainder of each sum
@@ -60,16 +60,16 @@ def find_segmentation(
     the jumps to come.
 
     Args:
-        options: dict from target phrase to list of PhraseOption: the options of the sentence.
+        options: dict from target phrase to list of PositionedPhrase: the options of the sentence.
         source_words: int. Number of words in the sentence.
         target: list of str. The words of the hypothesis.
         longest: int. Number of words in the longest target phrase.
         features: DerivationFeatures.
 
     Returns:
-        list of PhraseOption in the order of the hypothesis; `None` if no phrases fit. Among several segmentations that
-        fit, the result is the one whose first phrase has the fewest target words; among these, the one whose first
-        phrase comes first in `options`; then the next phrases decide in the same way.
+        list of PositionedPhrase in the order of the hypothesis; `None` if no phrases fit. If several segmentations fit,
+        the result is the one whose first phrase has the fewest target words; among these, the one whose first phrase
+        comes first in `options`; then the next phrases decide in the same way.
 
     Raises:
         SearchGivenUp: when it finds no segmentation within a million partial segmentations.
@@ -116,13 +116,13 @@ def find_segmentation(
 
 
 def _candidates(
-    options: Mapping[str, Sequence[PhraseOption]], target: Sequence[str], longest: int, tolerances: Sequence[float]
-) -> tuple[list[list[tuple[int, PhraseOption]]], list[list[tuple[float, float]]]]:
+    options: Mapping[str, Sequence[PositionedPhrase]], target: Sequence[str], longest: int, tolerances: Sequence[float]
+) -> tuple[list[list[tuple[int, PositionedPhrase]]], list[list[tuple[float, float]]]]:
     """Finds the phrases that may follow at each position of the target, and bounds of their remaining sums.
 
     Returns:
-        tuple: for each position a list of `(position after the phrase, PhraseOption)`; and for each position a list of
-        `(lowest, highest)`, one for each sum over the remaining words; empty if these cannot be translated.
+        tuple: for each position a list of `(position after the phrase, PositionedPhrase)`; and for each position a list
+        of `(lowest, highest)`, one for each sum over the remaining words; empty if these cannot be translated.
     """
     size = len(target)
     candidates, sums = [[] for _ in range(size + 1)], [None] * size + [([0.0] * len(tolerances),) * 2]
@@ -161,8 +161,8 @@ def _is_done(jumps: float | None, remaining: Sequence[float], tolerances: Sequen
     return all(abs(value) <= most for value, most in zip(remaining, tolerances, strict=True))
 
 
-def _phrases(chosen: _Chosen | None) -> list[PhraseOption]:
-    phrases: list[PhraseOption] = []
+def _phrases(chosen: _Chosen | None) -> list[PositionedPhrase]:
+    phrases: list[PositionedPhrase] = []
     while chosen:
         option, chosen = chosen
         phrases.append(option)
@@ -197,7 +197,7 @@ class HypothesisPhrases:
         self._scores, self._source, self._hypotheses, self._moses_feature = scores, source, hypotheses, moses_feature
         self.recovered = 0
 
-    def phrases(self, line: bytes, words: Sequence[str]) -> list[PhraseOption]:
+    def phrases(self, line: bytes, words: Sequence[str]) -> list[PositionedPhrase]:
         """Finds the phrases of a hypothesis.
 
         Args:
@@ -205,7 +205,7 @@ class HypothesisPhrases:
             words: list of str. The words of the hypothesis.
 
         Returns:
-            list of PhraseOption, in the order of the hypothesis.
+            list of PositionedPhrase, in the order of the hypothesis.
 
         Raises:
             MalformedLine: a ValueError with `found` and `expected`, when the phrases are not found.
@@ -226,7 +226,7 @@ class HypothesisPhrases:
         return phrases
 
     @cached_property
-    def _options(self) -> Mapping[str, Sequence[PhraseOption]]:
+    def _options(self) -> Mapping[str, Sequence[PositionedPhrase]]:
         """The phrase options of the sentence, by target phrase."""
         longest = self._scores.longest
         targets = {
@@ -237,7 +237,7 @@ class HypothesisPhrases:
         }
         return self._scores.options(self._source, targets | {""})
 
-    def _option(self, span: PhraseSpan, words: Sequence[str]) -> PhraseOption:
+    def _option(self, span: PhraseSpan, words: Sequence[str]) -> PositionedPhrase:
         target = " ".join(words[span.target_start : span.target_end])
         options = self._scores.options_at(self._source, span.source_start, span.source_end, target)
         if not options:

@@ -20,7 +20,7 @@ from keras_encdec.formats.record_reader import MalformedLine
 
 
 @dataclasses.dataclass(frozen=True)
-class Hypothesis:
+class NBestHypothesis:
     """A line of an n-best list.
 
     Attributes:
@@ -51,11 +51,11 @@ class SentenceHypotheses:
     """The hypotheses of one sentence.
 
     Attributes:
-        hypotheses: list of Hypothesis, in the order of the list, at least one.
+        hypotheses: list of NBestHypothesis, in the order of the list, at least one.
         previous_id: int. Id of the preceding sentence in the list; -1 for the first sentence.
     """
 
-    hypotheses: list[Hypothesis]
+    hypotheses: list[NBestHypothesis]
     previous_id: int
 
     @property
@@ -81,7 +81,7 @@ def hypotheses_by_sentence(lines: InputLines) -> Iterator[SentenceHypotheses]:
     Raises:
         InputError: for a malformed line, and for ids that do not ascend.
     """
-    hypotheses: list[Hypothesis] = []
+    hypotheses: list[NBestHypothesis] = []
     previous = -1
     for raw in lines:
         number = lines.line_number
@@ -101,7 +101,7 @@ def hypotheses_by_sentence(lines: InputLines) -> Iterator[SentenceHypotheses]:
         if parsed.id > last:
             yield SentenceHypotheses(hypotheses, previous)
             hypotheses, previous = [], last
-        hypotheses.append(Hypothesis(number, raw, parsed))
+        hypotheses.append(NBestHypothesis(number, raw, parsed))
     yield SentenceHypotheses(hypotheses, previous)
 
 
@@ -133,15 +133,15 @@ def add_word_penalty(
     features[WORD_PENALTY] = [0.0 - len(split_tokens(hypothesis))]
 
 
-def with_word_penalty(hypothesis: Hypothesis, path: FilePath | None = None) -> Hypothesis:
+def with_word_penalty(hypothesis: NBestHypothesis, path: FilePath | None = None) -> NBestHypothesis:
     """Returns a hypothesis with the feature `WordPenalty0` added to its line.
 
     Args:
-        hypothesis: Hypothesis.
+        hypothesis: NBestHypothesis.
         path: path of the n-best list, for errors. Optional.
 
     Returns:
-        Hypothesis.
+        NBestHypothesis.
 
     Raises:
         InputError: when the hypothesis has the feature already.

@@ -27,7 +27,7 @@ from keras_encdec.formats.record_reader import MalformedLine
 from keras_encdec.runtime.files import check_distinct_files
 from keras_encdec.runtime.progress import FileSummary, Progress
 from keras_encdec.smt.nbest.hypothesis_phrases import HypothesisPhrases, SearchGivenUp
-from keras_encdec.smt.nbest.phrase_scores import PhraseOption, PhraseScores, read_phrase_scores
+from keras_encdec.smt.nbest.phrase_scores import PhraseScores, PositionedPhrase, read_phrase_scores
 from keras_encdec.task_options import EncodingOption, MalformedLinesOption
 
 # The score that `encdec-score` adds to the four scores of a Moses table.
@@ -284,7 +284,7 @@ def _problem(error: MalformedLine, path: FilePath, line: int) -> InputError:
     return InputError(error.found, error.expected, f"{remedy}, {keep}", path, line)
 
 
-def _sums(phrases: Sequence[PhraseOption], features: Mapping[str, Sequence[int]]) -> list[float]:
+def _sums(phrases: Sequence[PositionedPhrase], features: Mapping[str, Sequence[int]]) -> list[float]:
     """Returns the values of all new features as one list."""
     return [sum(phrase.log_scores[column - 1] for phrase in phrases) for column in itertools.chain(*features.values())]
 

@@ -12,7 +12,7 @@ from keras_encdec.formats.phrase_table import LOWEST_LOG_PROBABILITY
 from keras_encdec.runtime.progress import Progress
 
 
-class PhraseOption(NamedTuple):
+class PositionedPhrase(NamedTuple):
     """A phrase pair of the table, or a copied word, at a position in a sentence.
 
     Attributes:
@@ -50,7 +50,7 @@ class PhraseScores:
     longest: int
     malformed: int = 0
 
-    def options_at(self, words: Sequence[str], start: int, end: int, target: str) -> list[PhraseOption]:
+    def options_at(self, words: Sequence[str], start: int, end: int, target: str) -> list[PositionedPhrase]:
         """Returns the ways to translate a phrase of a sentence into a given target.
 
         Args:
@@ -59,8 +59,8 @@ class PhraseScores:
             target: str.
 
         Returns:
-            list of PhraseOption, one for each line of the table with the pair, in their order. A word without a phrase
-            in the table may be copied; all log-scores of the copy are 0.
+            list of PositionedPhrase, one for each line of the table with the pair, in their order. A word without a
+            phrase in the table may be copied; all log-scores of the copy are 0.
         """
         source = " ".join(words[start:end])
         targets = self.pairs.get(source)
@@ -69,9 +69,9 @@ class PhraseScores:
         else:
             scores = [(0.0,) * self.num_scores] if end == start + 1 and source == target else []
         coverage = (1 << end) - (1 << start)
-        return [PhraseOption(coverage, start, end, (end - start, 1, *log_scores)) for log_scores in scores]
+        return [PositionedPhrase(coverage, start, end, (end - start, 1, *log_scores)) for log_scores in scores]
 
-    def options(self, words: Sequence[str], targets: Set[str]) -> dict[str, list[PhraseOption]]:
+    def options(self, words: Sequence[str], targets: Set[str]) -> dict[str, list[PositionedPhrase]]:
         """Returns the ways to translate any phrase of a sentence into each target.
 
         Args:
@@ -79,10 +79,10 @@ class PhraseScores:
             targets: set of str. Phrases of its translations.
 
         Returns:
-            dict from target to list of PhraseOption, sorted by their first word, then by their last, then in the order
-            of the table. Targets without an option are left out.
+            dict from target to list of PositionedPhrase, sorted by their first word, then by their last, then in the
+            order of the table. Targets without an option are left out.
         """
-        options: dict[str, list[PhraseOption]] = {}
+        options: dict[str, list[PositionedPhrase]] = {}
         for start in range(len(words)):
             for end in range(start + 1, len(words) + 1):
                 source = " ".join(words[start:end])

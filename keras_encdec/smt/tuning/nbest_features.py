@@ -15,7 +15,7 @@ from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.fields import LARGEST
 from keras_encdec.smt.evaluation.corpus_metric import Array, CorpusMetric, Indices
 from keras_encdec.smt.nbest.nbest_sentences import (
-    Hypothesis,
+    NBestHypothesis,
     SentenceHypotheses,
     add_word_penalty,
     hypotheses_by_sentence,
@@ -170,7 +170,7 @@ def read_nbest_features(
     return NBestFeatures(layout.lengths, features, np.array(counts), np.array(starts), metric, missing)
 
 
-def _merged(lists: list[InputLines]) -> Iterator[tuple[int, list[tuple[FilePath, Hypothesis]]]]:
+def _merged(lists: list[InputLines]) -> Iterator[tuple[int, list[tuple[FilePath, NBestHypothesis]]]]:
     """Yields the id of each sentence and its hypotheses in all lists, with the path of the list."""
     sentences = heapq.merge(*map(_with_path, lists), key=lambda item: item[1].id)
     for number, group in itertools.groupby(sentences, key=lambda item: item[1].id):
@@ -203,7 +203,7 @@ class _Layout:
         self._is_open, self._word_penalty = lengths is None, word_penalty
         self._first_line: tuple[FilePath, int] | None = None
 
-    def row(self, hypothesis: Hypothesis, path: FilePath) -> tuple[float, ...]:
+    def row(self, hypothesis: NBestHypothesis, path: FilePath) -> tuple[float, ...]:
         """Returns the values of a line, or raises InputError if its features are not those of the first line.
 
         The row of an early line lacks the sparse features that later lines add; they count as 0.
