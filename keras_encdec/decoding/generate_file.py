@@ -314,7 +314,7 @@ def _shortlist(options: GenerationOptions, generator: TextGenerator) -> LexicalS
 def _check_model(generator: TextGenerator, input: FilePath | None, options: GenerationOptions) -> None:
     """Checks that the input and the options suit the model."""
     if input and not generator.has_source:
-        raise ConfigurationError("found {input} with a language model, expected none: it has no source")
+        raise ConfigurationError("found {input} with a language model, which has no source; drop it")
     if not input and generator.has_source:
         raise ConfigurationError("found no {input}, expected the source text to translate")
     if options.lexical_shortlist and not generator.has_source:
