@@ -98,7 +98,7 @@ def compare(work, prepared, backends, what, given, agreement, automatic=False, c
         work: str. The name of the work in the table.
         prepared: path of the prepared file.
         backends: list of str.
-        what: str. What the measured scripts are told to do.
+        what: str. The first argument of the measured scripts, such as "train".
         given: further arguments of the scripts.
         agreement: callable that compares the results of this package and of the peer, and returns a str.
         automatic: bool. Whether each backend has a row without the hand-written gradient, too. Defaults to `False`.

@@ -46,7 +46,7 @@ def main():
             peer, expected = None, None
             if "torch" in BACKENDS:
                 found = pathlib.Path(folder) / "peer.json"
-                rows = "--beam", beam, "--batch", MOST_ROWS // beam  # as many together as this package takes
+                rows = "--beam", beam, "--batch", MOST_ROWS // beam  # as this package does
                 peer = measured("peer_decoder.py", prepared, found, *rows, backend="torch")
                 expected = json.loads(found.read_text())
                 print(f"{work:8} torch peer       {peer['tokens_per_second']:8,.0f} tokens/s", flush=True)

@@ -42,7 +42,7 @@ def main():
     parser.add_argument("--lines", type=int, default=1_000_000)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--rates", action="store_true")
-    parser.add_argument("--rounds", type=int, default=1, help="turns of each way with --rates")
+    parser.add_argument("--rounds", type=int, default=1, help="runs of each way with --rates")
     parser.add_argument("--flags", default="--processes=2", help="flags of the killed command, separated by spaces")
     parser.add_argument("--seed", type=int, default=0, help="random seed of the moments")
     options = parser.parse_args()
@@ -72,16 +72,16 @@ def repeat(table, path, lines):
 
 
 class Command:
-    """A command that was run, in a process group of its own.
+    """A run of the command in a separate process group.
 
     Args:
         flags: list of str.
-        kill_after: float. Seconds after which it is killed with all its processes. Optional.
+        kill_after: float. Seconds after which the command is killed with all its processes. Optional.
 
     Attributes:
         seconds: float, from its start to its end.
         processor_seconds: float, of all its processes.
-        memory: list of int, bytes of memory of all its processes at each look.
+        memory: list of int, bytes of memory of all its processes at each measurement.
         killed: bool. Whether it was killed.
     """
 
@@ -103,7 +103,7 @@ class Command:
         self.seconds, self.processor_seconds = time.monotonic() - start, sum(used.values())
 
     def _look(self, root, used):
-        """Notes the processor time of the command's processes, those of Ray included, and adds up their memory."""
+        """Records the processor time of the command's processes, including those of Ray, and adds up their memory."""
         parents, found = {}, {}
         for entry in pathlib.Path("/proc").iterdir():
             if entry.name.isdigit():

@@ -109,7 +109,7 @@ class Export:
 
 
 def score(seconds):
-    """Writes phrase tables to encdec-score until the time is over.
+    """Writes phrase tables to encdec-score until the time is up.
 
     Returns:
         tuple: int, lines; list of str, failures; list of (minutes, megabytes).
@@ -174,7 +174,7 @@ def main():
 
 
 def serve(options):
-    """Has clients send requests to a server until the time is over; returns what `score` does, of requests."""
+    """Lets clients send requests to a server until the time is up; returns the same as `score`, for requests."""
     texts, seconds = pairs(), options.minutes * 60
     counts, failures, memory = [0] * CLIENTS, [], []
     with {"serve": Serve, "export": Export}[options.server]() as server:

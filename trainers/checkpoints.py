@@ -96,7 +96,7 @@ class Checkpoints(keras.callbacks.Callback):
         patience: int. Stop after this number of rounds without a better model. Defaults to `None`: never.
         patience_updates: float. Stop after this number of updates without a better model. Defaults to `None`: never.
         minutes: float. Maximum time between checkpoints. Defaults to no maximum.
-        saved: callable, called when a checkpoint is saved. Defaults to no call.
+        saved: function to call after each checkpoint is saved. Defaults to a function that does nothing.
 
     Attributes:
         folder: pathlib.Path.

@@ -62,7 +62,7 @@ class TrainingResult:
     """The result of a training.
 
     Attributes:
-        model_dir: pathlib.Path. The model directory; of a remote one the URL, a str.
+        model_dir: pathlib.Path of the model directory; for a remote directory its URL, a str.
         rounds: tuple of TrainingRound, the complete rounds, including those before a resumption.
         best: TrainingRound. The round whose model was saved as the best; `None` if a signal stopped the first round.
         updates: int. Number of updates, including those of a round that a signal stopped.

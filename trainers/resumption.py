@@ -122,7 +122,7 @@ def save_model(folder: pathlib.Path, name: str, model: keras.Model, progress: Pr
         folder: path of the model directory.
         name: `WEIGHTS` or `LAST`.
         model: keras.Model.
-        progress: Progress, for a checkpoint.
+        progress: Progress, for a checkpoint. Defaults to `None`.
 
     Raises:
         InputError: when the disk is full.
@@ -198,7 +198,7 @@ def load_checkpoint(folder: str | os.PathLike[str], devices: Replicas | None = N
 
     Args:
         folder: path of the model directory.
-        devices: Replicas to train on, in all processes of which the function is called. Defaults to one device.
+        devices: Replicas to train on. All of their processes must call this function. Defaults to one device.
 
     Raises:
         InputError: when there is no checkpoint, or none can be loaded.

@@ -91,7 +91,7 @@ class TaskConfig(Configuration):
 
 @dataclasses.dataclass(frozen=True)
 class TrainingTasks:
-    """The tasks of a training, of which one is the main task.
+    """The tasks of a training, one of which is the main task.
 
     Each update takes task i with the probability ratio_i / sum of all ratios. Epochs, the learning rate, validation
     and the end of the training are those of the main task.

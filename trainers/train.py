@@ -80,9 +80,9 @@ def train(
     Args:
         config: TrainingConfig: the model, and how it is trained.
         data: TrainingData: the pairs to train and validate on.
-        model_dir: path of the model directory, which is created if it does not exist. It gets the best and the last
-            model, the vocabularies, the history of the rounds, the settings, and a model card, `README.md`. A remote
-            one gets them after each checkpoint, while the training goes on.
+        model_dir: path of the model directory, which is created if it does not exist. Its files are the best and the
+            last model, the vocabularies, the history of the rounds, the settings, and a model card, `README.md`. They
+            are uploaded to a remote directory after each checkpoint.
         resume: bool. Whether to continue the training in the model directory. If it has no checkpoint, a new training
             begins; if it has already ended, nothing is trained. Defaults to `False`.
         reporter: TrainingReporter, which gets the progress. Defaults to `TrainingReporter()`, which prints it.
@@ -163,7 +163,7 @@ class _Job:
     reporter: TrainingReporter
     devices: Replicas
     tasks: TrainingTasks | None
-    saved: Callable[[], object] = lambda: None  # called when a checkpoint is saved
+    saved: Callable[[], object] = lambda: None  # called after each checkpoint is saved
 
 
 class _Prepared(NamedTuple):

@@ -144,7 +144,7 @@ class _ReplicaStep:
     def _gradients(
         self, trainable: list[Tensor], fixed: list[Tensor], batch: Batch
     ) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
-        """Computes the gradient of the loss of some rows, what is added to the metrics, and the random states after."""
+        """Computes the gradient of the loss of some rows, the increments of the metrics, and the next random states."""
         import tensorflow as tf
 
         model = self.model

@@ -72,7 +72,8 @@ class StepCompilation:
 
         Args:
             model: TranslationModel.
-            begin: callable of the shapes of the parts of a batch, for which the step is about to be compiled.
+            begin: callable of the shapes of the parts of a batch, called before the step is compiled for them. Defaults
+                to one that does nothing.
             devices: Replicas that share the step. Defaults to one device.
 
         Returns:

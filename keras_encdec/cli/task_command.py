@@ -132,8 +132,8 @@ def check_paths(models: Iterable[FilePath | None] = (), inputs: Iterable[FilePat
     If a training recorded a remark about its model, the remark is shown as a warning.
 
     Args:
-        models: paths of model directories.
-        inputs: paths of files to read.
+        models: paths of model directories. Defaults to none.
+        inputs: paths of files to read. Defaults to none.
 
     Raises:
         InputError: for the first path that is not what is expected.

@@ -40,7 +40,7 @@ def open_pairs(
         path: the file of pairs, or of the targets of parallel text.
         format: str. Name of a registered format, such as "phrase_table", "tsv", "parallel" or "sentences"
             (targets with empty sources). Defaults to "phrase_table".
-        source_path: the file of sources, for formats that have one, such as "parallel".
+        source_path: the file of sources, for formats that have one, such as "parallel". Defaults to `None`.
         encoding: str. Encoding of the files. Defaults to `None`: UTF-8, and other bytes are an error.
         on_error: str. "stop" raises at a malformed line, "keep" leaves it out and counts it. Defaults to "stop".
         tokenizer: `keras_encdec.text.Tokenizer` for raw text. Defaults to `None`: words are separated

@@ -83,7 +83,7 @@ def local_sources(
 
     Args:
         ids: int32 array of any shape. An id of `first` or more belongs to the word with the spelling `id - first`.
-            first: int.
+        first: int.
         spellings: integer array `(words, 51)`.
         least_rows, exact: see `by_length`.
     """

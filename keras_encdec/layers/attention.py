@@ -102,7 +102,7 @@ class Attention(keras.layers.Layer):
         Args:
             queries: float tensor `(batch, steps, H)`.
             mask: boolean tensor `(batch, source_time)`.
-            positions: integer tensor `(batch, steps)`, needed if `needs_positions`.
+            positions: integer tensor `(batch, steps)`, needed if `needs_positions`. Defaults to `None`.
 
         Returns:
             tuple: the window, a boolean tensor that broadcasts to `(batch, steps, source_time)`, false on padding; and
@@ -117,7 +117,7 @@ class Attention(keras.layers.Layer):
             queries: float tensor `(batch, steps, H)`.
             keys: float tensor `(batch, source_time, key_width)`, from `keys`.
             mask: boolean tensor `(batch, source_time)`, false on padding.
-            positions: integer tensor `(batch, steps)`, needed if `needs_positions`.
+            positions: integer tensor `(batch, steps)`, needed if `needs_positions`. Defaults to `None`.
 
         Returns:
             float32 tensor `(batch, steps, source_time)`.
@@ -265,7 +265,7 @@ class LocalAttention(Attention):
 
     Args:
         half_width: int. D. Defaults to `10`.
-        **kwargs: arguments of `Attention`.
+        score, **kwargs: arguments of `Attention`.
 
     Raises:
         ValueError: for a half width below 1.

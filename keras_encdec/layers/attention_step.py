@@ -188,7 +188,7 @@ class AttentionStep:
             queries: float tensor `(batch, H)`.
             parameters: dict of tensors: "keys" `(batch, source_time, H)`, "mask", and for local-p "position_kernel"
                 and "position_vector".
-            position: integer tensor `(batch, 1)`: t, for local-m.
+            position: integer tensor `(batch, 1)`: t, for local-m. Defaults to `None`.
 
         Returns:
             tuple: float tensor `(batch, source_time)`, and a dict of tensors for `backward`.

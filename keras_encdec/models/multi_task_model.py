@@ -214,7 +214,7 @@ def _check_tasks(tasks: Mapping[str, TaskParts]) -> None:
             other, size = sizes.setdefault(getattr(task, side), (name, getattr(task, words)))
             if size != getattr(task, words):
                 raise ValueError(
-                    f"found {words}={getattr(task, words)} of the task {name!r}, expected {size} as of {other!r}, "
+                    f"found {words}={getattr(task, words)} of the task {name!r}, expected {size} as in {other!r}, "
                     f"with which it shares the {side} {getattr(task, side)!r}"
                 )
 

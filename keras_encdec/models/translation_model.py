@@ -210,7 +210,7 @@ class TranslationModel(LikelihoodModel):
             **super().get_config(),
             "source_words": self.source_words,
             "target_words": self.target_words,
-            # Lists as in JSON: Keras would write a tuple in a format of its own.
+            # Lists as in JSON: Keras would write a tuple in its own format.
             **{name: list(v) if isinstance(v, tuple) else v for name, v in self.config.to_dict().items()},
         }
 

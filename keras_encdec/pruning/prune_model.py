@@ -50,7 +50,7 @@ class PruningResult:
     """The result of `prune_model`.
 
     Attributes:
-        path: pathlib.Path. The new model directory; of a remote one the URL, a str.
+        path: pathlib.Path of the new model directory; for a remote directory its URL, a str.
         classes: tuple of PrunedClass, in the order of the model's weights.
         size: int. Bytes of the new file of weights.
         size_before: int. Bytes of the file of weights that was read.

@@ -55,7 +55,7 @@ def served_metrics(
     Args:
         task: str, such as "encdec-score".
         port: int. 0 for any free port.
-        record: ProgressRecord, whose state is served; `None` for a task without an end, such as a server.
+        record: ProgressRecord, whose state is served. Defaults to `None`: a task without an end, such as a server.
         stream: text file that gets a line with the address. Defaults to `None`: standard error.
 
     Yields:

@@ -1,4 +1,4 @@
-"""Keeps the state of a long task in one JSON file beside its output, while it runs and after its end."""
+"""Keeps the state of a long task in one JSON file, while it runs and after its end."""
 
 import concurrent.futures
 import contextlib
@@ -18,7 +18,7 @@ from keras_encdec.runtime.unfinished import temporary_beside
 from keras_encdec.runtime.urls import is_url
 
 RUNNING, FINISHED, FAILED = "running", "finished", "failed"
-# Seconds between two writings of the file, on this machine and in an object store.
+# Minimum seconds between two updates of the file, on this machine and in an object store.
 _PAUSE, _REMOTE_PAUSE = 2.0, 15.0
 _MOST_BYTES = 1 << 16
 
@@ -66,10 +66,10 @@ def _now() -> str:
 class ProgressRecord:
     """Records the state of a task. Code that runs in its `with` block gets it from `current_record`.
 
-    The file is written at most every two seconds and replaced at once, so that a reader never sees half of it; a remote
-    one at most every 15 seconds, while the work goes on. It stays at the end, "finished", or "failed" if the block
-    raises an exception. If the process is killed it says "running", with the time of the last update. A record in the
-    block of another one passes everything on to it.
+    The file is written at most every two seconds, a remote file at most every 15 seconds, in the background. It is
+    replaced as a whole, so that a reader never sees an incomplete file. At the end, the file stays and says "finished",
+    or "failed" if the block raised an exception. If the process is killed, it says "running", with the time of the last
+    update. A record within the block of another record also updates that one.
 
     Args:
         task: str, such as "encdec-score".
@@ -142,7 +142,7 @@ class ProgressRecord:
 
         Args:
             done: int. Units done.
-            total: int. All units of the step; `None` if their number is not known.
+            total: int. All units of the step. Defaults to `None`: their number is not known.
             share: float. Share of the step that is done. Defaults to `done / total`; `None` if neither is known.
         """
         start, first_done, first_share = self._begin

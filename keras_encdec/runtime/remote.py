@@ -184,7 +184,7 @@ def remove_remote(url: str) -> None:
 
 
 def is_remote_file(url: str) -> bool:
-    """Returns whether a remote file exists; a folder is none."""
+    """Returns whether a remote file exists; false for a folder."""
     with _explained(url, "to look for it"):
         store, path = _store(url)
         return bool(store.isfile(path))
@@ -216,7 +216,7 @@ def remote_sizes(url: str, deep: bool = True) -> dict[str, int]:
 
 
 def fetch(url: str, path: pathlib.Path, size: int) -> None:
-    """Copies a remote file to this machine; the folder of its path is made if it is missing.
+    """Copies a remote file to this machine, into a folder that is created if it is missing.
 
     Args:
         url: str.
@@ -239,7 +239,7 @@ def _protocol(url: str) -> str:
 
 
 def _hidden(path: str) -> str:
-    """Returns a new hidden name beside a path."""
+    """Returns a new hidden name in the folder of a path."""
     folder, slash, name = path.rpartition("/")
     return f"{folder}{slash}.{name[:60]}.{secrets.token_hex(4)}.tmp"
 

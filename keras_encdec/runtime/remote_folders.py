@@ -1,4 +1,4 @@
-"""Remote folders, which are worked on as copies on this machine."""
+"""Works on copies of remote files and folders on this machine."""
 
 import atexit
 import concurrent.futures
@@ -26,27 +26,27 @@ from keras_encdec.runtime.unfinished import unfinished
 from keras_encdec.runtime.urls import is_url, joined
 
 _BLOCK = 1 << 20
-# Files of a training that its model does not need.
+# Files of a training that are not needed to use its model.
 _CHECKPOINTS = {"last.keras", "previous.keras"}
-# What tells whether a file was changed: when it was written, its size and its number on the disk.
+# Time of the last change, size and inode number of a file: if they differ, the file has changed.
 _Stamp = tuple[int, int, int]
 
 
 class StagedFolder:
     """A temporary folder on this machine whose files are uploaded when the `with` block ends without an exception.
 
-    The block gets the path of the folder. Within the block, `upload` and `upload_in_background` upload what is new or
-    has changed since the last time. Files that were uploaded, or copied at first, and that no longer exist, are removed
-    there, too. Hidden files and folders are not uploaded.
+    The block gets the path of the folder. Within the block, `upload` and `upload_in_background` upload the files that
+    are new or have changed since the last upload. A file that was uploaded, or copied at the start, and no longer
+    exists is also removed from the remote folder. Hidden files and folders are not uploaded.
 
     Args:
         url: str. The remote folder.
-        existing: bool. Whether the folder has the files of the remote one at first. Defaults to `False`.
+        existing: bool. Whether to copy the files of the remote folder to it at the start. Defaults to `False`.
         last: list of str. Names of the files to upload last, in this order, because they refer to the others. Optional.
         only: callable of the name of a remote file, relative to the folder, which says whether to copy it. The folders
-            of other files are there, but empty. Defaults to all files.
-        after_errors: bool. Whether to upload the files after an exception, too, so that the work can go on. Defaults to
-            `False`.
+            of files that are not copied are created empty. Defaults to all files.
+        after_errors: bool. Whether to upload the files after an exception, too, so that the work can continue later.
+            Defaults to `False`.
 
     Raises:
         InputError: if the store refuses. Files that cannot be uploaded are kept on this machine.
@@ -85,10 +85,10 @@ class StagedFolder:
                 self.upload()
 
     def upload(self) -> None:
-        """Uploads what is new or has changed.
+        """Uploads the files that are new or have changed.
 
         Raises:
-            InputError: if the store refuses; the files are then kept.
+            InputError: if the store refuses; the files are then kept on this machine.
         """
         if self._running:
             concurrent.futures.wait([self._running])
@@ -99,15 +99,15 @@ class StagedFolder:
             raise InputError(f"{error}".rstrip("."), "", f"the files are kept in {os.fspath(kept)!r}") from error
 
     def upload_in_background(self) -> None:
-        """Uploads what is new or has changed while the work goes on, unless the last upload still runs.
+        """Uploads the files that are new or have changed while the work continues, unless the last upload still runs.
 
-        Files must be replaced, not written over. A failure is a warning; the next upload tries again.
+        The work must replace files, not overwrite them. A failed upload causes a warning; the next upload tries again.
         """
         if self._running is None or self._running.done():
             self._running = self._executor.submit(self._send_or_warn, self._opened())
 
     def _files(self) -> dict[str, pathlib.Path]:
-        """The files to upload by their names, in the order of uploading."""
+        """Returns the files to upload by their names, in the order of uploading."""
         files = {
             path.relative_to(self._path).as_posix(): path for path in sorted(self._path.rglob("*")) if path.is_file()
         }
@@ -116,7 +116,7 @@ class StagedFolder:
         return {name: files[name] for name in names}
 
     def _opened(self) -> dict[str, tuple[BinaryIO, _Stamp] | None]:
-        """Opens the files to upload, which keeps what is in them now; `None` for those to remove."""
+        """Opens the files to upload, which preserves their present contents; returns `None` for files to remove."""
         files = self._files()
         with explained(self._path, "to read its files"):
             stamps = {name: _stamp(path) for name, path in files.items()}
@@ -206,7 +206,7 @@ class LocalFiles:
         self._stack.close()
 
     def path(self, path: FilePath) -> str:
-        """Returns the path of a local file as it is, and that of a copy of a remote one.
+        """Returns the path of a local file unchanged, and for a remote file the path of its copy.
 
         Raises:
             InputError: if there is no such file, or it cannot be read.
@@ -243,7 +243,7 @@ atexit.register(_copies.close)
 
 @contextlib.contextmanager
 def _temporary_folder(url: str) -> Iterator[pathlib.Path]:
-    """Makes a temporary folder that errors call by the URL."""
+    """Makes a temporary folder. Errors name it by the URL."""
     folder = tempfile.mkdtemp(prefix="encdec-")
     with unfinished(folder):
         name_in_errors(folder, url.rstrip("/"))

@@ -22,7 +22,7 @@ def read_parsed(path: FilePath, parse: Callable[[str], object]) -> dict[str, Any
 
     Raises:
         OSError: if the file cannot be read.
-        InputError: if it cannot be read, and is remote.
+        InputError: if the file is remote and cannot be read.
         ValueError: if the file is not UTF-8, cannot be parsed, is nested too deeply or does not contain a dict.
     """
     try:

@@ -78,11 +78,14 @@ def run_in_shards(
         job: ShardedJob.
         engine: Engine.
         opener: WorkOpener.
-        prepare: callable of the first shard, before the work begins. It returns the `context` of all shards.
+        prepare: callable of the first shard, before the work begins. It returns the `context` of all shards. Defaults
+            to no context.
         finish: callable of an ExitStack, in which it opens further outputs and writes them, before any output appears.
+            Defaults to no further outputs.
         join: callable of the ShardFolder and the number of shards, all done, which writes the outputs. Defaults to
             `None`: the parts of the shards one after another, and then what `finish` writes.
-        progress: callable of the InputLines of the first input, which returns a Progress.
+        progress: callable of the InputLines of the first input, which returns a Progress. Defaults to `Progress`, which
+            shows nothing.
         show: callable of a sentence for the user: the disk space that the job needs. Optional.
 
     Returns:

@@ -129,7 +129,7 @@ def temporary_folder_beside(path: str) -> Iterator[str]:
 
 
 def _temporary_name(path: str) -> str:
-    """Returns a new hidden name beside a path, and removes what killed processes left under such names."""
+    """Returns a new hidden name in the folder of a path, and removes what killed processes left under such names."""
     folder, name = os.path.split(path)
     prefix = f".{name[:60]}."  # a file system allows names of at most 255 bytes
     _remove_abandoned(folder, prefix)

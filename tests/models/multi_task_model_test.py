@@ -163,7 +163,7 @@ def test_a_task_is_scored_as_by_its_ordinary_model():
 
 
 def test_contradictory_tasks_are_refused():
-    with pytest.raises(ValueError, match=r"found source_words=9 of the task 'de', expected 7 as of 'fr', with"):
+    with pytest.raises(ValueError, match=r"found source_words=9 of the task 'de', expected 7 as in 'fr', with"):
         MultiTaskModel("recurrent", {**SHARED_ENCODER, "de": TaskParts("en", "de", 9, 6)}, **SIZES)
     with pytest.raises(ValueError, match="found no task, expected at least one"):
         MultiTaskModel("recurrent", {}, **SIZES)
