@@ -36,7 +36,7 @@ def mirrored_replicas(asked: int | None, processes: int) -> Replicas:
     """
     import tensorflow as tf
 
-    if processes > 1:
+    if processes > 1:  # Keras's `fit` cannot iterate over the batches of MultiWorkerMirroredStrategy
         raise ConfigurationError(
             "found %d workers in TF_CONFIG, expected one machine with TensorFlow; to train on several machines, use "
             "KERAS_BACKEND=jax or torch",

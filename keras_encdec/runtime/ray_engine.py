@@ -16,6 +16,8 @@ from keras_encdec.runtime.shards import Shard, ShardResult
 
 # Seconds to wait for a cluster to answer.
 PATIENCE = 10.0
+# Shards that an actor has at a time: it begins the second while the result of the first travels and is written.
+QUEUED = 2
 
 
 class RayActors:
@@ -109,9 +111,9 @@ def _results(
     import ray
 
     pending: dict[Any, tuple[Shard | None, Any]] = {}  # no shard while an actor starts
-    idle, again, more = [], [], iter(shards)
+    queues: dict[Any, list[Any]] = {}  # of each actor that has started, what it is to do, the first at work
+    again, more = [], iter(shards)
     deaths: collections.Counter[int | None] = collections.Counter()
-    working = 0
 
     def start() -> None:
         actor = new_actor()
@@ -120,31 +122,37 @@ def _results(
     for _ in range(number):
         start()
     while True:
-        while idle and (shard := again.pop() if again else next(more, None)):
-            actor = idle.pop()
-            pending[actor.work.remote(opener, shard)] = shard, actor
-            working += 1
-        if idle and not working:
+        # Each actor has a first shard before one has a second.
+        while queues and len(queues[actor := min(queues, key=lambda each: len(queues[each]))]) < QUEUED:
+            shard = again.pop() if again else next(more, None)
+            if shard is None:
+                break
+            queues[actor].append(actor.work.remote(opener, shard))
+            pending[queues[actor][-1]] = shard, actor
+        if queues and not any(queues.values()):
             return
         [done], _ = ray.wait(list(pending), num_returns=1)
         given, actor = pending.pop(done)
-        working -= given is not None
         try:
             result = ray.get(done)
         except ray.exceptions.RayTaskError as error:
             raise error.cause if isinstance(error.cause, Exception) else error from None
         except ray.exceptions.RayError as error:  # its process or node has died
-            key = given.number if given else None
+            # What it had not begun is not the cause. Calls end in any order, the one at work was given first.
+            calls = queues.pop(actor, [])
+            lost = [shard for call in calls if (shard := given if call == done else pending.pop(call)[0])]
+            key = lost[0].number if lost else None
             deaths[key] += 1
             if deaths[key] > RETRIES:
-                raise died(given) if given else _not_started(error) from error
-            if given:
-                again.append(given)
+                raise died(lost[0]) if lost else _not_started(error) from error
+            again += reversed(lost)
             start()
         else:
-            idle.append(actor)
             if given:
+                queues[actor].remove(done)
                 yield given, result
+            else:
+                queues[actor] = []
 
 
 def _not_started(error: Exception) -> InputError:
