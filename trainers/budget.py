@@ -82,6 +82,7 @@ class Budget(keras.callbacks.Callback):
         self._before, self._handlers = before.seconds if before else 0.0, {}
         self._compilation = compilation or Compilation()
         self._start: float | None = None
+        self._compiled_before = 0.0  # seconds of compiling before the start, which its clock does not see
         has_same_rate = before is not None and before.learning_rate == learning_rate
         self.factor = self._first_factor = before.factor if before and has_same_rate else None
         self._round_updates, self._round_updates_done = round_updates, before.round_updates if before else 0
@@ -105,7 +106,7 @@ class Budget(keras.callbacks.Callback):
         return self._agreed if self._start is None or self.devices.processes > 1 else self._own_times()
 
     def _own_times(self) -> tuple[float, float]:
-        return time.monotonic() - (self._start or 0.0), self._compilation.seconds
+        return time.monotonic() - (self._start or 0.0), self._compilation.seconds - self._compiled_before
 
     def _agree(self) -> None:
         """Agrees with the other processes on the time, on signals, and on when to agree again."""
@@ -131,7 +132,7 @@ class Budget(keras.callbacks.Callback):
         return self._round_updates is not None and self._round_updates_done >= self._round_updates
 
     def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
-        self._start = time.monotonic()
+        self._start, self._compiled_before = time.monotonic(), self._compilation.seconds
         self._handlers = handle_stop_signals(self._stop)
         self._agree()
         # A newly computed factor would differ slightly from that of a training without the interruption.

@@ -102,6 +102,7 @@ class TrainingReporter:
     def __init__(self, say: Callable[[str], object] | None = None, bar: bool | None = None) -> None:
         self.say = say or functools.partial(print, flush=True)
         self.bar = say is None and sys.stdout.isatty() if bar is None else bar
+        self._progress: RoundProgress | None = None
 
     def prepared(
         self, summary: Mapping[str, int], malformed: int, vocabulary_sizes: Mapping[str, int], max_length: int
@@ -149,9 +150,9 @@ class TrainingReporter:
         """
         parts = [" x ".join(map(str, shape)) for shape in shapes]
         if len(parts) == 2:
-            self.say(f"Compiling for batches of {parts[0]} source words and {parts[1]} target words.")
+            self._say_below_bar(f"Compiling for batches of {parts[0]} source words and {parts[1]} target words.")
         else:
-            self.say(f"Compiling for batches of the shape {', '.join(dict.fromkeys(parts))}.")
+            self._say_below_bar(f"Compiling for batches of the shape {', '.join(dict.fromkeys(parts))}.")
 
     def updated(self, updates: int, rate: float, perplexity: float) -> None:
         """Called about every 25 seconds until the first round has ended.
@@ -171,12 +172,16 @@ class TrainingReporter:
             task: str. What takes so long, such as "Update 3".
             seconds: float. Seconds that it has taken so far.
         """
-        if not self.bar:
-            self.say(f"{task} has taken {seconds:.0f} s so far.")
+        self._say_below_bar(f"{task} has taken {seconds:.0f} s so far.")
 
     def callbacks(self, budget: Budget, updates_per_epoch: int) -> Sequence[keras.callbacks.Callback]:
         """Makes Keras callbacks that show the progress within a round."""
-        return [RoundProgress(budget, updates_per_epoch)] if self.bar else []
+        self._progress = RoundProgress(budget, updates_per_epoch) if self.bar else None
+        return [self._progress] if self._progress else []
+
+    def _say_below_bar(self, line: str) -> None:
+        """Says a line while the bar may be on the terminal's last line, without a line break."""
+        self.say(f"\n{line}" if self._progress and self._progress.is_drawn else line)
 
     def round_ended(
         self, number: int, training_round: TrainingRound, epochs: float, rate: float, seconds_left: float | None
@@ -249,11 +254,15 @@ class RoundProgress(keras.callbacks.ProgbarLogger):
     Args:
         budget: Budget.
         updates_per_epoch: int. Number of updates in a pass over the pairs.
+
+    Attributes:
+        is_drawn: bool. Whether the bar is on the last line of the terminal, which it has not ended.
     """
 
     def __init__(self, budget: Budget, updates_per_epoch: int) -> None:
         super().__init__()
         self._budget, self._updates_per_epoch = budget, updates_per_epoch
+        self.is_drawn = False
 
     def set_params(self, params: dict[str, object]) -> None:
         super().set_params({**params, "verbose": 1, "epochs": 1})
@@ -266,3 +275,11 @@ class RoundProgress(keras.callbacks.ProgbarLogger):
             f"Round {epoch + 1}: {budget.updates_done:,} updates, {passes:.2f} epochs, {budget.seconds:,.0f} s{share}"
         )
         super().on_epoch_begin(epoch, logs)
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, float] | None = None) -> None:
+        super().on_train_batch_end(batch, logs)
+        self.is_drawn = True
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
+        super().on_epoch_end(epoch, logs)
+        self.is_drawn = False

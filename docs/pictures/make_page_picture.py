@@ -1,9 +1,9 @@
 """Makes the picture of the guide to the page of `encdec-serve`, from a server that runs, in Chromium.
 
-    encdec-serve --model_dir=MODEL
-    python docs/pictures/make_page_picture.py http://127.0.0.1:8080 "a man is riding a bike" "un homme fait du vélo"
+    encdec-serve
+    python docs/pictures/make_page_picture.py http://127.0.0.1:8080 "open the file" "ouvrez le fichier"
 
-The picture in the repository is of the phrase model of make_report_pictures.py. Needs the extra `dev` and Chromium.
+The picture in the repository is of the model that comes with the package. Needs the extra `dev` and Chromium.
 """
 
 import io

@@ -2,8 +2,9 @@
 
     python docs/pictures/make_report_pictures.py PHRASE_MODEL PHRASE_TABLE SENTENCE_MODEL SENTENCES
 
-The pictures in the repository are of a phrase model of 512 units, trained on a phrase table of Multi30k for 4,300
-updates of 256 pairs, and of a model of sentences with attention, trained on Multi30k.
+The pictures in the repository are of the model and the phrase table that come with the package
+(`libreoffice_en_fr keras_encdec/datasets/libreoffice_en_fr/phrase-table.gz`), and of a model with the preset
+`small_sentences`, trained on Multi30k, with 200 sentences of its test set of 2016.
 """
 
 import pathlib

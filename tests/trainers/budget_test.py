@@ -106,7 +106,7 @@ def test_other_schedules_follow_the_share_of_the_training_that_is_done(name, exp
 def test_compiling_does_not_count(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    compilation = Compilation()
+    compilation = Compilation(seconds=3)  # before the training began
     schedule = learning_rate_schedule("constant")
     model = toy(layers=1, cell="rnn")
     model.compile(keras.optimizers.SGD(0.5))
@@ -114,6 +114,7 @@ def test_compiling_does_not_count(monkeypatch):
     budget = Budget(0.5, schedule, updates_per_epoch=2, seconds=60, compilation=compilation)
     budget.set_model(model)
     budget.on_train_begin()
+    assert (budget.seconds, budget.done) == (0, 0)
     now[0] += 250
     compilation.seconds += 240
     budget.on_train_batch_end(0)

@@ -6,12 +6,13 @@ import signal
 import threading
 import types
 
+import keras
 import pytest
-from tiny_trainings import train_tiny
+from tiny_trainings import tiny_config, train_tiny
 
 from keras_encdec.errors import InputError
 from keras_encdec.runtime.progress_state import ProgressRecord
-from keras_encdec.trainers import TrainingData
+from keras_encdec.trainers import TrainingData, train
 from keras_encdec.trainers.checkpoints import Checkpoints
 from keras_encdec.trainers.report_callbacks import UpdateReports
 from keras_encdec.trainers.reporting import TrainingReporter
@@ -63,6 +64,25 @@ def test_updates_are_reported_until_the_first_round_has_ended(data, tmp_path, mo
     updates = [line for line in lines if re.fullmatch(r"\d+ updates, [\d,]+ pairs/s, perplexity [\d,.]+\.", line)]
     first_round = next(i for i, line in enumerate(lines) if line.startswith("Round 1"))
     assert len(updates) >= 5 and all(line in lines[:first_round] for line in updates)
+
+
+def test_lines_on_a_terminal_are_not_written_into_the_bar(data, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(UpdateReports.__init__, "__defaults__", (0.0,))
+    lines = []
+    reporter = TrainingReporter(lines.append, bar=True)
+
+    class AfterUpdate(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if batch == 0:
+                reporter.compiling([(16, 9)])
+
+    callbacks = reporter.callbacks
+    monkeypatch.setattr(reporter, "callbacks", lambda *arguments: [*callbacks(*arguments), AfterUpdate()])
+    train(tiny_config(updates=5), data, tmp_path / "model", reporter=reporter)
+    assert "\nCompiling for batches of the shape 16 x 9." in lines
+    reporter.waiting("Update 9", 30)  # the bar has ended its line
+    assert lines[-1] == "Update 9 has taken 30 s so far."
+    assert "Round 1: 0 updates, 0.00 epochs, 0 s" in capsys.readouterr().out
 
 
 def test_what_takes_long_is_reported_while_it_lasts():
