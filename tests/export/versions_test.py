@@ -144,7 +144,6 @@ def test_the_users_changes_to_the_servers_files_are_kept(quick_export, model_dir
 KILLED = """
 import sys, time
 from keras_encdec.export.versions import new_version
-from keras_encdec.models import RNNEncoderDecoder, published_optimizer
 with new_version(sys.argv[1]) as made:
     (made.path / "saved_model.pb").write_text("half of it")
     print("at work", flush=True)

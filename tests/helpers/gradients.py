@@ -15,6 +15,15 @@ def double_precision():
     return contextlib.nullcontext()
 
 
+def in_one_program(function):
+    """The function, compiled for JAX, which would compile each of its operations by itself."""
+    if keras.backend.backend() != "jax":
+        return function
+    import jax
+
+    return jax.jit(function)
+
+
 def score_gradients(model, source, target, **characters):
     """d sum(score) / d weights: dict from the variable's path to an array."""
     backend = keras.backend.backend()
@@ -32,8 +41,7 @@ def score_gradients(model, source, target, **characters):
         def total(values):
             return model.stateless_call(values, model.non_trainable_variables, inputs)[0].sum()
 
-        # Without jit, JAX would compile each operation by itself.
-        gradients = jax.jit(jax.grad(total))([v.value for v in variables])
+        gradients = in_one_program(jax.grad(total))([v.value for v in variables])
     else:
         import torch
 

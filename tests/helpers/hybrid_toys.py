@@ -1,6 +1,7 @@
 """A small hybrid word-character model, and pairs with words outside its shortlists."""
 
 import keras
+from gradients import in_one_program
 from recurrent_toys import padded, stirred
 
 from keras_encdec.data.rare_word_batches import with_source_characters, with_target_characters
@@ -47,4 +48,4 @@ def inputs_of(pairs, width=None):
 
 
 def log_probs(model, pairs, width=None):
-    return keras.ops.convert_to_numpy(model(inputs_of(pairs, width))).sum(axis=1)
+    return keras.ops.convert_to_numpy(in_one_program(model)(inputs_of(pairs, width))).sum(axis=1)

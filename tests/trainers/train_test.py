@@ -152,22 +152,22 @@ def test_the_seed_determines_the_training(training_files, trained, tmp_path, req
 
 @pytest.mark.usefixtures("eager")
 def test_training_ends_at_each_kind_of_limit(tsv, tmp_path):
-    # 396 pairs in batches of 60 are 6 updates an epoch.
-    settings = {"batch_size": 60, "round_updates": 4}
-    train_tiny(tsv, tmp_path / "epochs", epochs=1.5, **settings)
-    assert number_of_updates(tmp_path / "epochs") == [4, 8, 9]
+    # 396 pairs in batches of 130 are 3 updates an epoch.
+    settings = {"batch_size": 130, "round_updates": 2}
+    train_tiny(tsv, tmp_path / "epochs", epochs=1.6, **settings)
+    assert number_of_updates(tmp_path / "epochs") == [2, 4, 5]
     data = tsv.replace(held_out_fraction=0)
-    _, lines = train_tiny(data, tmp_path / "first", epochs=1.5, updates=3, minutes=9, **settings)
-    assert number_of_updates(tmp_path / "first") == [3]
+    _, lines = train_tiny(data, tmp_path / "first", epochs=1.6, updates=1, minutes=9, **settings)
+    assert number_of_updates(tmp_path / "first") == [1]
     # Without pairs held out the training perplexity decides which model is best.
     assert any("Best perplexity" in line for line in lines) and "val_perplexity" not in rounds(tmp_path / "first")[0]
-    result, _ = train_tiny(tsv, tmp_path / "minutes", minutes=0.03, round_updates=100_000)
-    assert 1.8 <= result.last.seconds <= result.seconds and len(result.rounds) == 1
+    result, _ = train_tiny(tsv, tmp_path / "minutes", minutes=0.01, round_updates=100_000)
+    assert 0.6 <= result.last.seconds <= result.seconds and len(result.rounds) == 1
     # A step size of 0 never betters the first round.
     train_tiny(tsv, tmp_path / "patience", patience=2, learning_rate=0, **settings)
-    assert number_of_updates(tmp_path / "patience") == [4, 8, 12]
+    assert number_of_updates(tmp_path / "patience") == [2, 4, 6]
     train_tiny(tsv, tmp_path / "patience_epochs", patience_epochs=1.5, learning_rate=0, **settings)
-    assert number_of_updates(tmp_path / "patience_epochs") == [4, 8, 12, 16]
+    assert number_of_updates(tmp_path / "patience_epochs") == [2, 4, 6, 8]
 
 
 @pytest.mark.usefixtures("eager")
@@ -254,7 +254,7 @@ def test_a_model_that_learned_nothing_is_told_until_it_has(tmp_path):
     flags = f"--model_dir={path}", f"--input={tmp_path}/table", f"--output={tmp_path}/out"
     assert in_process(COMMAND, *flags).stderr.count(f"encdec-score: warning: {path}: {SAID} ") == 1
     assert f"**Warning:** {SAID}" in (path / "README.md").read_text(encoding="utf-8")
-    settings = {"learning_rate": 0.1, "round_updates": 40}
-    _, said = train_tiny(data, path, resume=True, updates=81, **settings)
+    settings = {"learning_rate": 0.1, "round_updates": 20}
+    _, said = train_tiny(data, path, resume=True, updates=21, **settings)
     assert "warning" not in "".join(said) and "remark" not in json.loads((path / "config.json").read_text())
     assert "warning" not in in_process(COMMAND, *flags).stderr
