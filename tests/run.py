@@ -135,6 +135,8 @@ def main() -> int:
             arguments = [str(TESTS / name) for name in COMPUTED if name.startswith(LAYERS_MODELS_AND_SCORES)]
         elif backend == "tensorflow":
             arguments = [str(TESTS), "--doctest-modules", "keras_encdec"]
+            # These import PyTorch, which takes seconds, and have no examples.
+            arguments += [f"--ignore=keras_encdec/backend/{name}.py" for name in ("int8_products", "onednn_matmul")]
         else:
             arguments = [str(TESTS / name) for name in COMPUTED]
         arguments += ["--record_durations"] * options.record_durations

@@ -41,7 +41,10 @@ def launch(folder, backend):
 
 def main(folder):
     """Trains both."""
-    import keras
+    from keras_encdec.backend.startup import lean_imports
+
+    with lean_imports():
+        import keras
 
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
