@@ -106,6 +106,17 @@ def test_the_search_works_in_pages_on_a_disk(site):
     assert any("reference/commands.html" in link for link in links), links
 
 
+def test_a_table_of_four_columns_fits_on_a_phone(site):
+    from headless_browser import headless_browser, show
+
+    with headless_browser() as browser:
+        show(browser, 375)
+        browser.get((site / "guides" / "commands.html").as_uri())
+        widths = "const table = document.querySelector('.md-typeset__scrollwrap');"
+        shown, whole = browser.execute_script(f"{widths} return [table.clientWidth, table.scrollWidth]")
+    assert 0 < whole <= shown
+
+
 def test_axe_finds_no_serious_violation_in_light_and_dark_colours(site):
     from headless_browser import AXE, headless_browser, serious_violations, show
 
