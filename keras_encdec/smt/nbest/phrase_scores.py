@@ -1,6 +1,7 @@
 """Reads the scores of the phrase pairs of a table whose source phrases occur in given sentences."""
 
 import dataclasses
+import functools
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence, Set
@@ -50,6 +51,11 @@ class PhraseScores:
     longest: int
     malformed: int = 0
 
+    @functools.cached_property
+    def _longest_source(self) -> int:
+        """Number of words in the longest source phrase, 1 or more."""
+        return max((source.count(" ") + 1 for source in self.pairs), default=1)
+
     def options_at(self, words: Sequence[str], start: int, end: int, target: str) -> list[PositionedPhrase]:
         """Returns the ways to translate a phrase of a sentence into a given target.
 
@@ -84,7 +90,7 @@ class PhraseScores:
         """
         options: dict[str, list[PositionedPhrase]] = {}
         for start in range(len(words)):
-            for end in range(start + 1, len(words) + 1):
+            for end in range(start + 1, min(len(words), start + self._longest_source) + 1):
                 source = " ".join(words[start:end])
                 known = self.pairs.get(source)
                 if known is None and end > start + 1:

@@ -15,6 +15,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.formats import InputLines, parse_features
 from keras_encdec.smt import add_phrase_features
 from keras_encdec.smt.nbest import hypothesis_phrases as search
+from keras_encdec.smt.nbest.phrase_scores import PhraseScores
 
 SENTENCES = "the big house &apos;s\n\nthe unheard\n"
 # ln of the five scores: -1 -2 -0.5 -0.25, and of the fifth -1, -2, -4, ...
@@ -257,3 +258,12 @@ def test_hypotheses_of_a_sentence_without_any_phrases_get_the_lowest_value(files
 def test_a_feature_that_the_list_already_has_is_refused(files):
     with pytest.raises(InputError, match="nbest, line 1: found the feature TranslationModel0, expected it to be new"):
         added(files, {"TranslationModel0": [5]})
+
+
+def test_a_sentence_of_many_words_takes_no_more_than_its_phrases():
+    scores = PhraseScores({"a b": {"x": [(-1.0,)]}, "c": {"y": [(-2.0,)]}}, num_scores=1, longest=1)
+    words = ["a", "b", "d"] * 10_000  # of all spans, which are 450 million, only those of two words are looked up
+    options = scores.options(words, {"x", "y", "d"})
+    assert options.keys() == {"x", "d"}
+    assert [(option.start, option.end) for option in options["x"][:2]] == [(0, 2), (3, 5)]
+    assert len(options["x"]) == len(options["d"]) == 10_000
