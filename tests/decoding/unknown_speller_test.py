@@ -69,5 +69,5 @@ def test_a_moses_list_has_ln_p_of_words_and_of_characters():
 
 
 def test_a_model_that_spells_words_cannot_join_one_that_does_not():
-    with pytest.raises(ValueError, match="expected either"):
+    with pytest.raises(ValueError, match="expected only one kind"):
         Generator([hybrid(), hybrid("source", character_path=None)])
