@@ -52,7 +52,11 @@ def encoded(array: np.ndarray) -> dict[str, np.ndarray] | None:
         return None
     rows = np.ascontiguousarray(array).reshape(-1, array.shape[-1] if array.ndim else 1)
     present = rows.view(f"u{array.dtype.itemsize}") != 0
-    values, counts = rows[present], present.sum(axis=1)
+    counts = present.sum(axis=1)
+    stored = int(counts.sum())
+    if (array.size - stored) * array.dtype.itemsize <= min(array.size // 8, stored):
+        return None  # the zeros take less than a bit mask, and less than a byte for each column index
+    values = rows[present]
     indices = {
         "row_counts": counts.astype(np.min_scalar_type(int(counts.max(initial=0)))),
         "columns": np.nonzero(present)[1].astype(np.min_scalar_type(rows.shape[1] - 1)),

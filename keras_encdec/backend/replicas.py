@@ -20,6 +20,11 @@ Shapes = tuple[tuple[int, ...], ...]
 ALL = "all"
 
 
+def shapes_of(batch: Any) -> Shapes:
+    """Returns the shapes of the parts of a batch."""
+    return tuple(tuple(part.shape) for part in keras.tree.flatten(batch))
+
+
 @dataclasses.dataclass
 class Compilation:
     """The cost of compiling so far.
@@ -50,7 +55,7 @@ def train_function_by_shape(
 
     def train(iterator: Iterator[Batch]) -> Any:
         batch = next(iterator)
-        shapes = tuple(tuple(part.shape) for part in keras.tree.flatten(batch))
+        shapes = shapes_of(batch)
         if shapes in steps:
             return steps[shapes](batch)
         begin(shapes)

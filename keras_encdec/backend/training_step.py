@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from keras_encdec.backend.devices import keep_tensorflow_off_the_gpu, name, xla_on_cpu
-from keras_encdec.backend.replicas import Compilation, Replicas, Shapes, train_function_by_shape
+from keras_encdec.backend.replicas import Compilation, Replicas, Shapes, shapes_of, train_function_by_shape
 from keras_encdec.backend.startup import keep_freed_memory
 from keras_encdec.backend.types import Structure, Tensor
 from keras_encdec.data.pairs import tf_dataset
@@ -112,7 +112,7 @@ def _announced_by_jax(model: keras.Model, begin: Begin) -> Compilation:
     step = model.train_step
 
     def announced_step(state: Any, data: Any) -> Any:
-        shapes: Shapes = tuple(tuple(part.shape) for part in keras.tree.flatten(data))
+        shapes = shapes_of(data)
         of_task = id(getattr(model, "encoder", None)), id(model.decoder), shapes
         if of_task not in traced:  # JAX may trace a shape again, as when the state has moved to its device
             traced.add(of_task)
@@ -256,7 +256,7 @@ class _TensorFlowStep:
         import tensorflow as tf
 
         tensors = {side: tf.convert_to_tensor(ids) for side, ids in batch.items()}
-        shapes: Shapes = tuple(tuple(part.shape) for part in tensors.values()) if self._compiles_by_shape else ()
+        shapes: Shapes = shapes_of(tensors) if self._compiles_by_shape else ()
         if (task, shapes) in self._functions:
             self._functions[task, shapes](tensors)
             return arguments

@@ -108,15 +108,14 @@ class Batches:
 
     def _first_epoch(self) -> Iterator[Indices]:
         """Yields the batches of `_epoch(0)`, beginning with a batch of each shape of its first updates."""
-        batches = self._epoch(0)
-        if self._widths:
-            first = list(itertools.islice(batches, COUNTED_UPDATES))
-            shapes = list(map(self._widths_of, first))
-            leading = sorted({shape: shapes.index(shape) for shape in shapes}.items(), key=lambda item: -sum(item[0]))
-            moved = [index for _, index in leading]
-            yield from (first[index] for index in moved)
-            yield from (batch for index, batch in enumerate(first) if index not in set(moved))
-        yield from batches
+        if not self._widths:
+            yield from self._epoch(0)
+            return
+        shapes = list(map(self._widths_of, self._first_batches))
+        leading = sorted(map(shapes.index, set(shapes)), key=lambda index: (-sum(shapes[index]), index))
+        for index in dict.fromkeys([*leading, *range(len(shapes))]):
+            yield self._first_batches[index]
+        yield from itertools.islice(self._epoch(0), COUNTED_UPDATES, None)
 
     def _order(self, random: np.random.Generator) -> Callable[[int, int], Indices]:
         """Returns a function that returns a slice, from start to stop, of a random order of the indices.
