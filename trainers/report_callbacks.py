@@ -65,7 +65,8 @@ class UpdateReports(keras.callbacks.Callback):
     def _watch(self) -> None:
         while not self._closed.wait(max(0.1, self._pause / 25)):
             now = time.monotonic()
-            if self._task and now - self._said >= self._pause:
+            # An update that has only begun reports itself at its end.
+            if self._task and now - self._said >= self._pause and now - self._began >= self._pause / 6:
                 self._said = now
                 self._reporter.waiting(self._task, now - self._began)
 

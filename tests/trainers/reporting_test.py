@@ -4,6 +4,7 @@ import json
 import re
 import signal
 import threading
+import time
 import types
 
 import keras
@@ -103,3 +104,17 @@ def test_what_takes_long_is_reported_while_it_lasts():
         reports.on_epoch_end(0)
         lines.clear()
     assert not lines
+
+
+def test_an_update_that_has_only_begun_is_not_said_to_take_long():
+    lines, budget = [], types.SimpleNamespace(seconds=0.0, updates_done=0)
+    reports = UpdateReports(TrainingReporter(lines.append), budget, 16, pause=2.4)
+    with reports:
+        reports.on_train_begin()
+        end = time.monotonic() + 2.7
+        while time.monotonic() < end:
+            time.sleep(0.18)
+            budget.updates_done += 1
+            budget.seconds += 0.18
+            reports.on_train_batch_end(0, {"perplexity": 2.0})
+    assert len(lines) == 1 and re.fullmatch(r"\d+ updates, \d+ pairs/s, perplexity 2\.000\.", lines[0])
