@@ -65,7 +65,7 @@ def test_a_notebook_runs(name, monkeypatch, tmp_path):
     import nbformat
     from nbclient import NotebookClient
 
-    for variable, value in (("MINUTES", "0.02"), ("EPOCHS", "1")):
+    for variable, value in (("MINUTES", "0.02"), ("UPDATES", "3"), ("EPOCHS", "1")):
         monkeypatch.setenv(f"NOTEBOOK_{variable}", value)
     monkeypatch.setenv("KERAS_BACKEND", BACKENDS[name])
     text = (NOTEBOOKS / f"{name}.py").read_text(encoding="utf-8")

@@ -25,7 +25,7 @@ from keras_encdec.layers import ContextGRUCell, FactorizedEmbedding, GlobalAtten
 
 print(keras.backend.backend(), keras.__version__)
 keras.utils.set_random_seed(0)
-epochs = int(os.environ.get("NOTEBOOK_EPOCHS", 4))
+epochs = int(os.environ.get("NOTEBOOK_EPOCHS", 2))
 
 # %% [markdown]
 # ## Data

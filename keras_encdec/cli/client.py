@@ -63,7 +63,7 @@ def main(arguments: Arguments, options: ClientCommandOptions) -> None:
             options.check_scores(name)
         if scores and not arguments[name] and not (options.bench and name == "output"):
             raise ConfigurationError(f"found no {{{name}}}, expected one to score, or {{health}} or {{metadata}}")
-    check_paths(inputs=[arguments["input"]])
+    check_paths(inputs=[arguments["input"]], outputs=[arguments["output"]])
     from keras_encdec.export import measure_server, score_file_with_server, server_health, server_metadata
 
     server = arguments["server"] or SERVER

@@ -240,8 +240,10 @@ class DemonstrationOptions(Configuration):
 
 def main(_arguments: Arguments, options: DemonstrationOptions) -> int:
     """Runs the demonstration, and returns the exit status."""
-    import_keras()
+    from keras_encdec.runtime.files import check_folder
 
+    check_folder(options.output_dir)
+    import_keras()
     result = demonstrate(options.output_dir, options.minutes)
     if result.training.signal is None:
         return 0

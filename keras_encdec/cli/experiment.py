@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from keras_encdec.backend.startup import import_keras
 from keras_encdec.cli.task_command import Arguments, task_command
 from keras_encdec.configuration import Configuration
+from keras_encdec.experiment.experiment_file import load_experiment
 from keras_encdec.runtime.urls import joined
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 def main(arguments: Arguments, _options: Configuration) -> int:
     """Runs the experiment, and returns the exit status."""
+    config = load_experiment(arguments["config"])
     import_keras()
     from keras_encdec.experiment.experiment import experiment
     from keras_encdec.experiment.stage_functions import TrainingStopped
@@ -32,7 +34,7 @@ def main(arguments: Arguments, _options: Configuration) -> int:
             print(f"[{len(done)}] {result.name}: nothing has changed", file=sys.stderr, flush=True)
 
     try:
-        result = experiment(**arguments, begun=begun, ended=ended)
+        result = experiment(config, arguments["output"], begun=begun, ended=ended)
     except TrainingStopped as stopped:
         print("Stopped by a signal; run the same command again to continue.", file=sys.stderr)
         return 128 + stopped.signal

@@ -9,6 +9,7 @@ from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.export.serving_config import ExportOptions
 from keras_encdec.export.versions import LARGEST
+from keras_encdec.runtime.files import check_folder
 from keras_encdec.runtime.imports import check_extra
 from keras_encdec.runtime.urls import joined
 
@@ -52,7 +53,8 @@ def main(arguments: Arguments, options: ExportCommandOptions) -> None:
     if not folder:
         raise ConfigurationError("found an empty {export_dir}, expected a name")
     check_extra("serving", "Exporting")
-    check_paths([model_dir])
+    check_paths([model_dir], [options.dictionary])
+    check_folder(folder)
     import_keras("tensorflow")
     from keras_encdec.export import export_model, move_stable_label, remove_version
 

@@ -19,6 +19,7 @@ from keras_encdec.cli.task_command import check_paths, define_task_flag, models_
 from keras_encdec.decoding.generation_options import GenerationOptions
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.sampler_registry import registered_samplers
+from keras_encdec.model_config import model_path, read_model_config
 
 # Options and arguments with the names of their flags, if they differ.
 FLAG_NAMES = {
@@ -94,7 +95,9 @@ def main(flag_values: flags.FlagValues) -> None:
         options = options.replace(most=TOP)
 
     models = models_of_task(flag_values, flag_values.model_dir)
-    check_paths(models, [flag_values.input])
+    check_paths(models, [flag_values.input, options.dictionary, options.lexical_shortlist], [flag_values.output])
+    if flag_values.input is None and read_model_config(model_path(models[0])).get("has_source", True):
+        raise UsageError("found no --input, expected the source text to translate.")
     import_keras()
     from keras_encdec.decoding.generate_file import generate_file
     from keras_encdec.runtime.progress import ReadingProgress

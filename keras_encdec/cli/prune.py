@@ -5,11 +5,13 @@ import sys
 from keras_encdec.backend.startup import import_keras
 from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 from keras_encdec.pruning.pruning_options import PruningOptions
+from keras_encdec.runtime.files import check_absent
 
 
 def main(arguments: Arguments, options: PruningOptions) -> None:
     """Prunes as the flags say."""
     check_paths(models=[arguments["model_dir"]])
+    check_absent(arguments["output"])
     import_keras()
     from keras_encdec.pruning.prune_model import prune_model
 

@@ -23,7 +23,7 @@ for _side in ("source", "target"):
 def main(arguments: Arguments, options: SelectionOptions) -> None:
     """Selects as the flags say."""
     text = text_input(arguments)
-    check_paths(inputs=[text["input"], text.get("source")])
+    check_paths(inputs=[text["input"], text.get("source")], outputs=[arguments["output"]])
     import_keras()
     from keras_encdec.runtime.progress import ReadingProgress
     from keras_encdec.selection.select_pairs import select_pairs

@@ -126,7 +126,11 @@ def models_of_task(flag_values: flags.FlagValues, models: Any) -> Any:
     return str(task_path(models, task))
 
 
-def check_paths(models: Iterable[FilePath | None] = (), inputs: Iterable[FilePath | None] = ()) -> None:
+def check_paths(
+    models: Iterable[FilePath | None] = (),
+    inputs: Iterable[FilePath | None] = (),
+    outputs: Iterable[FilePath | None] = (),
+) -> None:
     """Checks paths before Keras is imported, so that a wrong one is found at once. `None` is ignored.
 
     If a training recorded a remark about its model, the remark is shown as a warning.
@@ -134,13 +138,14 @@ def check_paths(models: Iterable[FilePath | None] = (), inputs: Iterable[FilePat
     Args:
         models: paths of model directories. Defaults to none.
         inputs: paths of files to read. Defaults to none.
+        outputs: paths of files to write. Defaults to none.
 
     Raises:
         InputError: for the first path that is not what is expected.
     """
     # Imported late, so that encdec-doctor starts even where one of their libraries is missing.
     from keras_encdec.model_config import check_model_directory
-    from keras_encdec.runtime.files import check_readable
+    from keras_encdec.runtime.files import check_readable, check_writable
 
     for model in models:
         if model and (remark := check_model_directory(model)):
@@ -148,6 +153,9 @@ def check_paths(models: Iterable[FilePath | None] = (), inputs: Iterable[FilePat
     for path in inputs:
         if path:
             check_readable(path)
+    for path in outputs:
+        if path:
+            check_writable(path)
 
 
 def show_summary(summary: Any) -> None:

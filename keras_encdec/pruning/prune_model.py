@@ -15,7 +15,7 @@ from keras_encdec.model_directory import ModelDirectory, replace_weights
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.pruning.pruning_options import PruningOptions
 from keras_encdec.pruning.pruning_schemes import may_be_pruned, pruning_masks, shares_pruned, weight_classes
-from keras_encdec.runtime.files import exists
+from keras_encdec.runtime.files import check_absent
 from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.unfinished import temporary_folder_beside
 from keras_encdec.runtime.urls import is_url
@@ -101,8 +101,7 @@ def prune_model(
         - See, Luong and Manning, 2016 (arXiv 1606.09274)
     """
     options = PruningOptions.combined(options, values)
-    if exists(output):
-        raise InputError("found a directory or a file", "expected no such path yet", "give another --output", output)
+    check_absent(output)
     if is_url(output):
         with StagedFolder(os.fspath(output), last=[WEIGHTS, CONFIG]) as staged:
             staged.rmdir()

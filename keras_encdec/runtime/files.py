@@ -362,6 +362,62 @@ def check_readable(path: FilePath) -> None:
             raise PermissionError(errno.EACCES, "Permission denied")
 
 
+def check_writable(path: FilePath) -> None:
+    """Checks that a file on this machine can be made, without making it. URLs are checked when they are opened.
+
+    Args:
+        path: the file; "-" is the standard output.
+
+    Raises:
+        InputError: if it is a directory, or its directory is missing or may not be written to.
+    """
+    if path == STANDARD_STREAM or is_url(path):
+        return
+    final = os.path.realpath(path)
+    with explained(path, "to write a file"):
+        if os.path.isdir(final) or not os.path.basename(path):
+            raise IsADirectoryError(errno.EISDIR, "Is a directory")
+        folder = os.path.dirname(final)
+        if not stat.S_ISDIR(os.stat(folder).st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, "Not a directory")
+        if not os.access(final if os.path.exists(final) and not os.path.isfile(final) else folder, os.W_OK):
+            raise PermissionError(errno.EACCES, "Permission denied")
+
+
+def check_folder(path: FilePath) -> None:
+    """Checks that a folder on this machine exists or can be made, without making it.
+
+    Args:
+        path: the folder, or its URL, which is not checked.
+
+    Raises:
+        InputError: if a file stands in its place or in that of a folder above it, or the nearest folder that exists may
+            not be written to.
+    """
+    if is_url(path):
+        return
+    with explained(path, "to make a directory"):
+        folder = os.path.realpath(path)
+        if os.path.isfile(folder):
+            raise FileExistsError(errno.EEXIST, "File exists")
+        while not os.path.lexists(folder):
+            folder = os.path.dirname(folder)
+        if not os.path.isdir(folder):
+            raise NotADirectoryError(errno.ENOTDIR, "Not a directory")
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(errno.EACCES, "Permission denied")
+
+
+def check_absent(path: FilePath) -> None:
+    """Checks that a folder that a task makes, or its URL, does not exist yet.
+
+    Raises:
+        InputError: if a file or folder of this name exists.
+    """
+    if exists(path):
+        raise InputError("found a directory or a file", "expected no such path yet", "give another --output", path)
+
+
 def check_distinct_files(*paths: FilePath | None) -> None:
     """Checks that the inputs and outputs of a job are different files.
 

@@ -73,18 +73,35 @@ WRONG_PATHS = [
     ("verify", ["--model_dir=libreoffice_en_fr", "--export_dir=nowhere"]),
     ("client", ["--server=localhost:1", "--input=nowhere", "--output=out"]),
     ("train", ["--model_dir=out", "--phrase_table=nowhere", "--updates=1"]),
+    ("train", ["--model_dir=out", "--phrase_table=input", "--updates=1", "--initial_model=nowhere"]),
+    ("train", ["--model_dir=out", "--phrase_table=input", "--updates=1", "--source_vocabulary=nowhere"]),
+    ("generate", ["--model_dir=libreoffice_en_fr", "--input=input", "--lexical_shortlist=nowhere"]),
+    ("experiment", ["--config=nowhere", "--output=out"]),
+    ("export", ["--model_dir=libreoffice_en_fr", "--export_dir=out", "--replace_unknown", "--dictionary=nowhere"]),
+]
+WRONG_OUTPUTS = [
+    ("score", ["--model_dir=libreoffice_en_fr", "--input=input", "--output=nowhere/out"]),
+    ("generate", ["--model_dir=libreoffice_en_fr", "--input=input", "--output=nowhere/out"]),
+    ("select", ["--source=input", "--target=input", "--output=nowhere/out", "--model_dir=a", "--reverse_model_dir=b"]),
+    ("client", ["--server=localhost:1", "--input=input", "--output=nowhere/out"]),
+    ("prune", ["--model_dir=libreoffice_en_fr", "--output=input"]),
+    ("train", ["--model_dir=input", "--phrase_table=input", "--updates=1"]),
+    ("export", ["--model_dir=libreoffice_en_fr", "--export_dir=input"]),
+    ("demo", ["--output_dir=input"]),
 ]
 
 
 def test_wrong_paths_are_found_before_keras_is_imported(tmp_path):
     (tmp_path / "input").write_text("le chat\n")
     code = f"""
-import contextlib, importlib, io, sys
-for name, arguments in {WRONG_PATHS!r}:
+import contextlib, importlib, io, re, sys
+for name, arguments in {WRONG_PATHS + WRONG_OUTPUTS!r}:
     errors = io.StringIO()
     with contextlib.redirect_stderr(errors):
         status = importlib.import_module("keras_encdec.cli." + name).COMMAND.main(arguments)
-    assert status == 1 and ": nowhere: found no " in errors.getvalue(), (name, status, errors.getvalue())
+    sentence = errors.getvalue()
+    assert status == 1, (name, sentence)
+    assert re.search(": (nowhere: found no|nowhere/out: found no|input: found a)", sentence), (name, sentence)
 assert "keras" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
