@@ -16,7 +16,7 @@ from keras_encdec.cli.flags import (
     path_flag,
 )
 from keras_encdec.cli.task_command import check_paths, define_task_flag, models_of_task, show_summary
-from keras_encdec.decoding.generation_options import GenerationOptions
+from keras_encdec.decoding.generation_options import GenerationOptions, check_together
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.sampler_registry import registered_samplers
 from keras_encdec.model_config import model_path, read_model_config
@@ -94,6 +94,7 @@ def main(flag_values: flags.FlagValues) -> None:
     if sampler.needs_draws and options.most is None and options.format != "text":
         options = options.replace(most=TOP)
 
+    check_together(options, sampler)
     models = models_of_task(flag_values, flag_values.model_dir)
     check_paths(models, [flag_values.input, options.dictionary, options.lexical_shortlist], [flag_values.output])
     if flag_values.input is None and read_model_config(model_path(models[0])).get("has_source", True):

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from keras_encdec.backend.startup import KerasWork, software
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.decoding.generation_options import GenerationOptions
+from keras_encdec.decoding.generation_options import GenerationOptions, check_together
 from keras_encdec.decoding.generator import LENGTH_FACTOR
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.sampler_registry import sampler_of
@@ -118,10 +118,7 @@ def generate_file(
     """
     sampler = sampler_of(sampler)
     options = GenerationOptions.combined(options, values)
-    if options.replace_unknown and sampler.suppress_unknown:
-        raise ConfigurationError(
-            "found {replace_unknown} with {suppress_unknown}, which never generates unknown words; drop one of them"
-        )
+    check_together(options, sampler)
     check_distinct_files(input, output, options.dictionary, options.lexical_shortlist, options.alignments)
     alignment_line(options.alignments, options.alignment_format, output)  # checks that there are two outputs
     make_generator = _generator_maker(model_dirs, options)

@@ -3,6 +3,7 @@
 import dataclasses
 
 from keras_encdec.configuration import ConfigurationError, hyperparameter
+from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.target_files import TARGET_WRITERS
 from keras_encdec.formats.nbest_line import check_feature_name
 from keras_encdec.scoring.scoring_options import DTYPES
@@ -119,3 +120,15 @@ class GenerationOptions(ShortlistOptions, ShardOptions, AlignmentOptions, Encodi
             raise ConfigurationError("found {dictionary} without {replace_unknown}, expected both")
         if self.full_scores and not self.lexical_shortlist:
             raise ConfigurationError("found {full_scores} without {lexical_shortlist}, expected both")
+
+
+def check_together(options: GenerationOptions, sampler: Sampler) -> None:
+    """Checks that the options of a generation suit its sampler.
+
+    Raises:
+        ConfigurationError: a ValueError, if they contradict each other.
+    """
+    if options.replace_unknown and sampler.suppress_unknown:
+        raise ConfigurationError(
+            "found {replace_unknown} with {suppress_unknown}, which never generates unknown words; drop one of them"
+        )
