@@ -171,9 +171,10 @@ def commands_picture() -> None:
         text = label(axes, *place, name, fontsize=9.5, color=BLUE, weight="bold", linespacing=1.5)
         text.set_bbox({"facecolor": PAPER, "edgecolor": "none", "pad": 1.5})
     notes = [
-        (42, 44.6, "serve, report: look at a model"),
+        (42, 46.9, "prune: smaller      distill: a fast student"),
+        (42, 44.2, "serve, report: look at a model"),
         (73, 47.1, "client: asks TensorFlow Serving"),
-        (13, 47.1, "select: filters it"),
+        (13, 47.2, "select: filters it\ndictionary: translates its words"),
         (73, 7, "evaluate: BLEU, significance"),
         (42, 4, "experiment: all of these, for the paper's Table 1      doctor: what is wrong here?      demo: try it"),
     ]
