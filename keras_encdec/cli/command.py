@@ -29,6 +29,8 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import EncdecWarning, InputError
 
 GUIDES = "docs/guides"
+# What absl appends to the help of a flag that may be given several times; our texts say so themselves.
+REPEATED = ";\n    repeat this option"
 
 
 class UsageError(Exception):
@@ -265,7 +267,8 @@ def flag_help(flag_values: flags.FlagValues, own_module: str, required: Collecti
 def _lines(flag: flags.Flag) -> str:
     name = f"--[no]{flag.name}" if flag.boolean else f"--{flag.name}"
     short = f"-{flag.short_name}," if flag.short_name else ""
-    lines = [flags.text_wrap(f"{short}{name}: {flag.help}", indent=" " * 4, firstline_indent="  ")]
+    text = flag.help.partition(REPEATED)[0]
+    lines = [flags.text_wrap(f"{short}{name}: {text}", indent=" " * 4, firstline_indent="  ")]
     if flag.default_as_str is not None and flag.default != "" and flag.default is not False:
         lines.append(f"    (default: {flag.default_as_str.strip(chr(39))})")
     if flag.parser.syntactic_help:

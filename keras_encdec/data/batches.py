@@ -44,8 +44,8 @@ class Batches:
     pairs. The pairs at the end of an epoch that do not fill a batch are left out of that epoch. The stream depends on
     the seed alone: a stream that starts at a later update gives the same batches as one that has reached it.
 
-    With `widths`, the first epoch begins with a batch of each shape, the largest first, so that all is compiled at the
-    beginning, and too large a batch fails at the first update.
+    The first epoch begins with the largest batch of its first updates, so that too large a batch fails at the first
+    update. With `widths`, a batch of each other shape follows, so that all is compiled at the beginning.
 
     Args:
         pairs: PreparedPairs.
@@ -107,12 +107,11 @@ class Batches:
                 yield chunk[first : first + size]
 
     def _first_epoch(self) -> Iterator[Indices]:
-        """Yields the batches of `_epoch(0)`, beginning with a batch of each shape of its first updates."""
-        if not self._widths:
-            yield from self._epoch(0)
-            return
+        """Yields the batches of `_epoch(0)`: first the largest of its first updates; with widths, one of each shape."""
         shapes = list(map(self._widths_of, self._first_batches))
         leading = sorted(map(shapes.index, set(shapes)), key=lambda index: (-sum(shapes[index]), index))
+        if not self._widths:
+            leading = leading[:1]
         for index in dict.fromkeys([*leading, *range(len(shapes))]):
             yield self._first_batches[index]
         yield from itertools.islice(self._epoch(0), COUNTED_UPDATES, None)

@@ -94,6 +94,15 @@ def test_a_batch_of_each_shape_comes_first_the_largest_before_the_others(pairs):
     assert drawn(second) == drawn(plain[26:]), "the second epoch begins with any batch"
 
 
+def test_without_widths_the_largest_batch_comes_first(pairs):
+    for seed in range(3):
+        sizes = [
+            sum(array.shape[1] for array in batch.values())
+            for batch in take(Batches(pairs, 20, seed=seed).stream(), 26)
+        ]
+        assert sizes[0] == max(sizes) and sizes[1:] != sorted(sizes[1:], reverse=True)
+
+
 def test_widths_are_the_least_that_fit(pairs):
     plain = {tuple(drawn([batch])): batch for batch in take(Batches(pairs, 20, seed=1).stream(), 26)}
     for batch in take(Batches(pairs, 20, seed=1, widths=[4, 7]).stream(), 26):
