@@ -41,7 +41,7 @@ lint: $(VENV)/installed-dev
 	ln -s $(CURDIR)/keras_encdec/* $(CURDIR)/trainers $(CURDIR)/export build/types/keras_encdec
 	cd build/types && $(abspath $(BIN))/python -m mypy --config-file $(CURDIR)/pyproject.toml
 
-# Into site/; open site/index.html. The notebooks run, which takes ten minutes; `make docs EXECUTE_NOTEBOOKS=` shows
+# Into site/; open site/index.html. The notebooks run, which takes seven minutes; `make docs EXECUTE_NOTEBOOKS=` shows
 # them without results. NO_MKDOCS_2_WARNING keeps back the theme's notice of its successor.
 EXECUTE_NOTEBOOKS ?= 1
 docs: $(VENV)/installed-docs

@@ -9,6 +9,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File
 from nbclient import NotebookClient
 from nbconvert import MarkdownExporter
+from nbconvert.filters import strip_ansi
 
 NOTEBOOKS = pathlib.Path(__file__).parents[1] / "notebooks"
 SOURCE = """
@@ -38,7 +39,10 @@ def notebook_pages(config: MkDocsConfig) -> Iterator[File]:
                 if cell.cell_type == "code":  # the backends' messages are not results
                     cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
                     for output in cell.outputs:  # HTML has colours for a white page only
-                        output.get("data", {}).pop("text/html", None)
+                        data = output.get("data", {})
+                        data.pop("text/html", None)
+                        if "text/plain" in data:  # Keras's tables have colours for a terminal only
+                            data["text/plain"] = strip_ansi(data["text/plain"])
         text, resources = MarkdownExporter().from_notebook_node(notebook)
         title, _, rest = text.strip().partition("\n")
         page = title + SOURCE.format(stem=path.stem) + rest

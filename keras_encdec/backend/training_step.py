@@ -158,7 +158,9 @@ def compile_by_shape(
         _compile_optimizer(model)
 
     def new_step() -> Callable[..., Structure]:
-        return tf.function(model.train_step, jit_compile=jit_compile, autograph=False)
+        step = tf.function(model.train_step, jit_compile=jit_compile, autograph=False)
+        step._omit_frequent_tracing_warning = True  # a step for each shape is meant, but looks like a mistake
+        return step
 
     model.make_train_function()
     model.train_function = train_function_by_shape(new_step, begin, compilation)
