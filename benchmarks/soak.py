@@ -6,9 +6,9 @@
 
 `score` is one command that reads the packaged phrase table from a pipe, over and over. `serve` is the page of
 encdec-serve and its API; `export` is an exported model in the substitute for TensorFlow Serving that the tests use. All
-use the model of the package. Two clients send pairs and sources from its phrase table, of 1 to 60 words. The script
-prints the requests or lines, the failures, and the memory of the process at each tenth of the time. It exits with 1 if
-a request failed or a line is missing.
+use the model of the package. Two clients send pairs and sources from its phrase table, of 1 to 60 words. Each sends the
+next one as soon as it has an answer, or at most --rate a second. The script prints the requests or lines, the failures,
+and the memory of the process at each tenth of the time. It exits with 1 if a request failed or a line is missing.
 """
 
 import argparse
@@ -160,6 +160,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("server", choices=("serve", "export", "score"))
     parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--rate", type=float, help="the most requests a second of each client; default: no limit")
     parser.add_argument("--chart", help="SVG file of the memory over time")
     options = parser.parse_args()
     done, failures, memory = score(options.minutes * 60) if options.server == "score" else serve(options)
@@ -188,6 +189,8 @@ def serve(options):
                 except Exception as error:
                     failures.append(f"{type(error).__name__}: {error}")
                 counts[client] += 1
+                if options.rate:
+                    time.sleep(max(0.0, start + counts[client] / options.rate - time.monotonic()))
 
         threads = [threading.Thread(target=work, args=(client,)) for client in range(CLIENTS)]
         for thread in threads:
