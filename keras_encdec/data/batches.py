@@ -107,11 +107,16 @@ class Batches:
                 yield chunk[first : first + size]
 
     def _first_epoch(self) -> Iterator[Indices]:
-        """Yields the batches of `_epoch(0)`: first the largest of its first updates; with widths, one of each shape."""
+        """Yields the batches of `_epoch(0)`: first the largest of its first updates; with widths, one of each shape.
+
+        The batch of a shape is the largest of it before padding, so that a single shape does not change the order.
+        """
         shapes = list(map(self._widths_of, self._first_batches))
-        leading = sorted(map(shapes.index, set(shapes)), key=lambda index: (-sum(shapes[index]), index))
-        if not self._widths:
-            leading = leading[:1]
+        lengths = [int(self.pairs.lengths[indices].max(axis=0).sum()) for indices in self._first_batches]
+        by_shape: dict[tuple[int, int], int] = {}
+        for index in sorted(range(len(shapes)), key=lambda index: (-sum(shapes[index]), -lengths[index])):
+            by_shape.setdefault(shapes[index], index)
+        leading = list(by_shape.values())[: None if self._widths else 1]
         for index in dict.fromkeys([*leading, *range(len(shapes))]):
             yield self._first_batches[index]
         yield from itertools.islice(self._epoch(0), COUNTED_UPDATES, None)

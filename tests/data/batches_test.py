@@ -87,7 +87,8 @@ def test_a_batch_of_each_shape_comes_first_the_largest_before_the_others(pairs):
     batches = take(Batches(pairs, 20, seed=1, widths=[4, 7]).stream(), 26)
     widths = [(batch["source"].shape[1], batch["target"].shape[1]) for batch in batches]
     number = len(set(widths))
-    assert 1 < number == len(set(widths[:number])) and widths[:number] == sorted(set(widths), key=sum, reverse=True)
+    sizes = list(map(sum, widths[:number]))
+    assert 1 < number == len(set(widths[:number])) and sizes == sorted(sizes, reverse=True)
     plain = take(Batches(pairs, 20, seed=1).stream(), 52)
     assert sorted(drawn(batches)) == sorted(drawn(plain[:26])) and drawn(batches) != drawn(plain[:26])
     second = take(Batches(pairs, 20, seed=1, widths=[4, 7]).stream(26), 26)
@@ -101,6 +102,12 @@ def test_without_widths_the_largest_batch_comes_first(pairs):
             for batch in take(Batches(pairs, 20, seed=seed).stream(), 26)
         ]
         assert sizes[0] == max(sizes) and sizes[1:] != sorted(sizes[1:], reverse=True)
+
+
+def test_one_shape_of_batch_keeps_the_order_without_widths(pairs):
+    for seed in range(3):
+        plain, padded = (take(Batches(pairs, 20, seed=seed, widths=widths).stream(), 26) for widths in (None, [20]))
+        assert drawn(padded) == drawn(plain)
 
 
 def test_widths_are_the_least_that_fit(pairs):

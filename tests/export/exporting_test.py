@@ -96,7 +96,7 @@ def test_an_export_that_fails_leaves_nothing(export_command, model_dir, tmp_path
     fail(export_command(f"--model_dir={tmp_path / 'none'}", flags[1]), 1, "none", "no such directory")
     assert not folder.exists()
     (tmp_path / "file").write_text("")
-    fail(export_command(flags[0], f"--export_dir={tmp_path / 'file'}"), 1, "found a file", "--export_dir")
+    fail(export_command(flags[0], f"--export_dir={tmp_path / 'file'}"), 1, "found a file", "make a directory")
     fail(export_command(flags[1]), 2, "--model_dir")
     fail(export_command(*flags, "--stable_version=1"), 2, "--model_dir and --stable_version")
     fail(export_command(flags[0], "--export_dir="), 2, "empty --export_dir")
