@@ -63,7 +63,11 @@ def pytest_runtest_logreport(report):
 
 
 def pytest_sessionfinish(session):
-    """Records how long each file took: in the process that has the reports of all."""
+    """Keeps what `make coverage` has counted in this process, which may be killed at its end; records durations."""
+    coverage = sys.modules.get("coverage")
+    if coverage and (counting := coverage.Coverage.current()):
+        counting.save()
+    # How long each file took: in the process that has the reports of all.
     if session.config.getoption("--record_durations") and not hasattr(session.config, "workerinput"):
         from durations import file_seconds, record_durations
 

@@ -222,12 +222,12 @@ def prepared(line, served):
         line += " --pairs=20"
     if line.startswith("encdec-serve"):
         line += " --port=0"
-    # The same shards in threads: tests/scoring and tests/decoding start the processes.
-    line = re.sub(r"--processes=\d+", "--shard_lines=131072", line)
+    # The same shards in threads: tests/scoring and tests/decoding start the processes, tests/runtime Ray.
+    line = re.sub(r"--processes=\d+|--engine=ray( --ray_address=auto)?", "--shard_lines=131072", line)
     line = re.sub(r"--seconds=\S+", "--seconds=0.2", line)
     if "s3://bucket/" in line:
         fill_bucket(pathlib.Path.cwd())
-        line = line.replace("s3://", "memory://").replace("--engine=ray --ray_address=auto", "--shard_lines=131072")
+        line = line.replace("s3://", "memory://")
     if "--stable_version=2" in line:  # as a second run of `encdec-export` leaves it, which the page speaks of
         shutil.copytree("served/1", ".made")
         os.rename(".made", "served/2")
