@@ -92,7 +92,7 @@ def fit(
     # A training killed in its first round has no best model, so that round must end even if the budget is spent.
     if not progress.rounds or budget.done < 1.0 and not checkpoints.out_of_patience:
         record = ProgressRecord("encdec-train", folder / PROGRESS) if devices.is_chief else None
-        update_reports = UpdateReports(reporter, budget, batches.batch_size)
+        update_reports = UpdateReports(reporter, budget, batches.batch_size, compilation)
         callbacks = [
             bleu,  # comes before the budget, so that the budget counts its time in the same round
             budget,

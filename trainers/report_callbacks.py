@@ -6,6 +6,7 @@ from typing import Self
 
 import keras
 
+from keras_encdec.backend.replicas import Compilation
 from keras_encdec.runtime.progress_state import ProgressRecord
 from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.checkpoints import Checkpoints
@@ -44,12 +45,16 @@ class UpdateReports(keras.callbacks.Callback):
         reporter: TrainingReporter.
         budget: Budget, which must come before this one in the list of callbacks.
         batch_size: int. Number of pairs per update.
+        compilation: Compilation, whose shapes the reporter announces. An update that compiles is reported as such.
         pause: float. Seconds between reports. Defaults to `25`, so that there is less than half a minute between lines.
     """
 
-    def __init__(self, reporter: TrainingReporter, budget: Budget, batch_size: int, pause: float = 25.0) -> None:
+    def __init__(
+        self, reporter: TrainingReporter, budget: Budget, batch_size: int, compilation: Compilation, pause: float = 25.0
+    ) -> None:
         super().__init__()
         self._reporter, self._budget, self._batch_size, self._pause = reporter, budget, batch_size, pause
+        self._compilation, self._shapes = compilation, compilation.shapes
         self._seconds, self._updates = 0.0, 0
         self._said = self._began = time.monotonic()
         self._task = ""  # while it is empty, nothing is reported
@@ -65,6 +70,9 @@ class UpdateReports(keras.callbacks.Callback):
     def _watch(self) -> None:
         while not self._closed.wait(max(0.1, self._pause / 25)):
             now = time.monotonic()
+            if self._task and self._compilation.shapes > self._shapes:
+                self._shapes = self._compilation.shapes
+                self._task, self._said, self._began = "Compiling", now, now
             # An update that has only begun reports itself at its end.
             if self._task and now - self._said >= self._pause and now - self._began >= self._pause / 6:
                 self._said = now
@@ -93,6 +101,7 @@ class UpdateReports(keras.callbacks.Callback):
         self._task = ""
 
     def _begin_update(self) -> None:
+        self._shapes = self._compilation.shapes
         self._task, self._began = f"Update {self._budget.updates_done + 1:,}", time.monotonic()
 
 

@@ -30,7 +30,7 @@ class Compilation:
     """The cost of compiling so far.
 
     Attributes:
-        shapes: int. Number of batch shapes for which a step was compiled.
+        shapes: int. Number of batch shapes for which a step was compiled, or is being compiled.
         seconds: float. Time of the first step of each shape, most of it compiling; under JAX, time of compiling alone.
     """
 
@@ -58,12 +58,12 @@ def train_function_by_shape(
         shapes = shapes_of(batch)
         if shapes in steps:
             return steps[shapes](batch)
+        compilation.shapes += 1
         begin(shapes)
         steps[shapes] = new_step()
         start = time.monotonic()
         logs = steps[shapes](batch)
         compilation.seconds += time.monotonic() - start
-        compilation.shapes += 1
         return logs
 
     return train

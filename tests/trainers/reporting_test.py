@@ -1,5 +1,6 @@
 """The record of a training in its model directory; what is printed is tested with `keras_encdec.trainers.train`."""
 
+import functools
 import json
 import re
 import signal
@@ -11,6 +12,7 @@ import keras
 import pytest
 from tiny_trainings import tiny_config, train_tiny
 
+from keras_encdec.backend.replicas import Compilation
 from keras_encdec.errors import InputError
 from keras_encdec.runtime.progress_state import ProgressRecord
 from keras_encdec.trainers import TrainingData, train
@@ -94,9 +96,16 @@ def test_what_takes_long_is_reported_while_it_lasts():
             super().waiting(task, seconds)
             said.set()
 
-    reports = UpdateReports(Reporter(lines.append), types.SimpleNamespace(seconds=0.0, updates_done=2), 16, pause=0.0)
+    budget, compilation = types.SimpleNamespace(seconds=0.0, updates_done=2), Compilation()
+    reports = UpdateReports(Reporter(lines.append), budget, 16, compilation, pause=0.0)
     with reports:
-        for begin, task in ((reports.on_train_begin, "Update 3"), (reports.on_test_begin, "The validation")):
+        compiling = functools.partial(setattr, compilation, "shapes", 1)
+        for begin, task in (
+            (reports.on_train_begin, "Update 3"),
+            (compiling, "Compiling"),
+            (functools.partial(reports.on_train_batch_end, 0, {"perplexity": 2.0}), "Update 3"),
+            (reports.on_test_begin, "The validation"),
+        ):
             said.clear()
             begin()
             assert said.wait(10)
@@ -108,7 +117,7 @@ def test_what_takes_long_is_reported_while_it_lasts():
 
 def test_an_update_that_has_only_begun_is_not_said_to_take_long():
     lines, budget = [], types.SimpleNamespace(seconds=0.0, updates_done=0)
-    reports = UpdateReports(TrainingReporter(lines.append), budget, 16, pause=2.4)
+    reports = UpdateReports(TrainingReporter(lines.append), budget, 16, Compilation(), pause=2.4)
     with reports:
         reports.on_train_begin()
         end = time.monotonic() + 2.7
