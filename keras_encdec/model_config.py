@@ -12,7 +12,7 @@ from keras_encdec.runtime.settings_files import read_parsed
 from keras_encdec.runtime.urls import is_url
 
 FORMAT = 1
-CONFIG, WEIGHTS = "config.json", "best.keras"
+CONFIG, WEIGHTS, HISTORY = "config.json", "best.keras", "history.json"
 SOURCE_VOCABULARY, TARGET_VOCABULARY = "source.vocab", "target.vocab"
 # The character vocabularies of models that read or spell words outside the shortlists.
 SOURCE_CHARACTERS, TARGET_CHARACTERS = "source.characters", "target.characters"
@@ -96,6 +96,19 @@ def check_model_directory(path: FilePath) -> str | None:
     remark = read_model_config(folder).get("remark")
     check_has_weights(folder / WEIGHTS)
     return shortened(remark, 300) if isinstance(remark, str) else None
+
+
+def check_has_history(path: FilePath) -> None:
+    """Checks, without Keras, that a path or a name belongs to a model directory with the history of its training.
+
+    Raises:
+        InputError: if it does not.
+    """
+    folder = model_path(path)
+    read_model_config(folder)
+    if not (folder / HISTORY).is_file():
+        expected = "expected the history of the training"
+        raise InputError(f"found no {HISTORY}", expected, "copy it from where the model was trained", folder)
 
 
 def check_has_weights(path: pathlib.Path) -> None:

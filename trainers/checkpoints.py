@@ -16,11 +16,11 @@ from keras_encdec.backend.random import generator_state
 from keras_encdec.backend.training_step import sync_training_state
 from keras_encdec.errors import InputError
 from keras_encdec.formats import open_output
-from keras_encdec.model_config import WEIGHTS, task_folder
+from keras_encdec.model_config import HISTORY, WEIGHTS, task_folder
 from keras_encdec.models.gradient_clipping import GradientNorms
 from keras_encdec.pruning.masked_training import PruningMasks
 from keras_encdec.trainers.budget import Budget
-from keras_encdec.trainers.resumption import HISTORY, LAST, PARTIAL, Progress, round_sums, save_model
+from keras_encdec.trainers.resumption import LAST, PARTIAL, Progress, round_sums, save_model
 
 _LOCK = threading.RLock()
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from keras_encdec.backend.replicas import Replicas
 from keras_encdec.errors import EncdecWarning, InputError
-from keras_encdec.model_config import WEIGHTS
+from keras_encdec.model_config import HISTORY, WEIGHTS
 from keras_encdec.model_directory import load_model, replace_weights
 from keras_encdec.models.gradient_clipping import GradientNorms
 from keras_encdec.pruning.masked_training import PruningMasks
@@ -24,8 +24,8 @@ from keras_encdec.runtime.unfinished import unfinished
 from keras_encdec.sparse_weights import store_sparse
 from keras_encdec.trainers.reporting import TrainingRound
 
-# The newest checkpoint, the previous one, and the history of the rounds, which checkpoints contain under this name.
-LAST, PREVIOUS, HISTORY = "last.keras", "previous.keras", "history.json"
+# The newest checkpoint, and the previous one. Both contain the history of the rounds, under its name.
+LAST, PREVIOUS = "last.keras", "previous.keras"
 GENERATOR, MASKS = "generator.npz", "masks.npz"
 PARTIAL = ".partial-"
 # The folder of the pairs to train on, which are prepared before the first checkpoint.

@@ -15,6 +15,7 @@ from keras_encdec.analysis.report_sections import ReportSections
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath, open_output
+from keras_encdec.model_config import check_has_history
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.unfinished import directory_lock, new_folder
@@ -135,6 +136,8 @@ def report(
     start, options = time.monotonic(), options or ReportOptions()
     if options.phrases and phrase_table is None:
         raise ConfigurationError("found {phrases} without {phrase_table}, expected the table that contains them")
+    for folder in compare_with:
+        check_has_history(folder)
     runs = [run for folder in compare_with if (run := read_training_run(folder))]
     directory = ModelDirectory.open(model_dir)
     directory.check_direction(False, "--model_dir")

@@ -4,7 +4,7 @@ import functools
 import sys
 
 from keras_encdec.cli.flags import WEIGHTS, Repeated, parsed_weights
-from keras_encdec.cli.task_command import Arguments, show_summary, task_command
+from keras_encdec.cli.task_command import Arguments, check_paths, show_summary, task_command
 from keras_encdec.smt.decoder.phrase_search import DecodingOptions
 
 
@@ -14,6 +14,8 @@ def main(arguments: Arguments, options: DecodingOptions) -> None:
     from keras_encdec.runtime.progress import ReadingProgress
     from keras_encdec.smt.decoder.phrase_decoder import decode_nbest
 
+    inputs = [arguments[name] for name in ("source", "phrase_table", "language_model", "weights")]
+    check_paths(inputs=inputs, outputs=[arguments["output"]])
     weights, other_weights = arguments.pop("weights"), parsed_weights(arguments.pop("other_weights"))
     summary = decode_nbest(
         **arguments,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from keras_encdec.backend.startup import import_keras
 from keras_encdec.cli.flags import Repeated
 from keras_encdec.cli.task_command import Arguments, check_paths, task_command
-from keras_encdec.experiment.distillation_options import DistillationOptions
+from keras_encdec.experiment.distillation_options import TEXTS, DistillationOptions, check_test_sets
 
 if TYPE_CHECKING:
     from keras_encdec.experiment.stage_runner import Stage, StageResult
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 def main(arguments: Arguments, options: DistillationOptions) -> int:
     """Distills as the flags say."""
     teachers = arguments.pop("model_dirs")
-    check_paths(teachers, [arguments[name] for name in ("source", "target", "dev_source", "test_source")])
+    check_test_sets(arguments)
+    inputs = [*(arguments[name] for name in TEXTS), options.dictionary]
+    check_paths(teachers, inputs, folders=[arguments["output"]])
+    options.training_config()  # raises before Keras is imported if the preset cannot be used
     import_keras()
     from keras_encdec.experiment.distillation import distill
     from keras_encdec.experiment.stage_functions import TrainingStopped

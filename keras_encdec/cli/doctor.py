@@ -3,14 +3,17 @@
 The exit status is 0 if all is well, and 1 if something is broken or damaged.
 """
 
+import contextlib
 import dataclasses
 import json
+import os
 from collections.abc import Sequence
 
 from keras_encdec.cli.flags import Repeated
-from keras_encdec.cli.task_command import Arguments, task_command
+from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 from keras_encdec.configuration import hyperparameter
 from keras_encdec.diagnosis import DiagnosisOptions, Section, diagnose
+from keras_encdec.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,18 +47,22 @@ class _Text:
 def main(arguments: Arguments, options: DoctorOptions) -> int:
     """Examines as the flags say."""
     shown = DiagnosisOptions(all_backends=options.all_backends)
+    folder, output = arguments["folder"] or ".", arguments["output"]
+    if not os.path.isdir(folder):
+        raise InputError("found no such directory", "expected one whose disk is shown", "check --folder", folder)
+    with contextlib.suppress(ImportError):  # the diagnosis says which libraries are missing
+        check_paths(outputs=[output])
     show = (lambda section: None) if options.json else _Text(arguments["path"]).show
-    folder = arguments["folder"] or "."
     diagnosis = diagnose(shown, paths=arguments["path"], folder=folder, show=show)
     if options.json:
         print(json.dumps(diagnosis.to_dict(), indent=2, ensure_ascii=False))
     else:
         print("\nProblems", *(diagnosis.problems or ["none"]), sep="\n  ", flush=True)
-    if arguments["output"]:
+    if output:
         # Imported here, so that the command reports missing libraries instead of failing at its start.
         from keras_encdec.runtime.settings_files import write_json
 
-        write_json(arguments["output"], diagnosis.to_dict())
+        write_json(output, diagnosis.to_dict())
     return 1 if diagnosis.problems else 0
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from keras_encdec.cli.command import UsageError
 from keras_encdec.cli.flags import Repeated
-from keras_encdec.cli.task_command import Arguments, task_command
+from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 from keras_encdec.smt.evaluation.evaluate import EvaluationOptions
 
 
@@ -21,15 +21,14 @@ def main(arguments: Arguments, options: EvaluationOptions) -> None:
         return
     if not arguments["references"]:
         raise UsageError("--reference: expected reference translations, or --alignments with --reference_alignments.")
-    from keras_encdec.runtime.files import check_distinct_files
     from keras_encdec.runtime.settings_files import write_json
-    from keras_encdec.smt.evaluation.evaluate import evaluate
+    from keras_encdec.smt.evaluation.evaluate import check_metrics, evaluate
 
     systems, json_out = _files_by_system(arguments.pop("systems")), arguments.pop("json_out")
     metrics = arguments.pop("metrics") or ["bleu"]
+    check_metrics(metrics)
     files = [path for paths in systems.values() for path in paths]
-    for path in [*files, *arguments["baseline"], *arguments["references"]]:
-        check_distinct_files(path, json_out)
+    check_paths(inputs=[*files, *arguments["baseline"], *arguments["references"]], outputs=[json_out])
     evaluations = evaluate(**arguments, systems=systems, metrics=metrics, options=options)
     if json_out:
         write_json(json_out, [evaluation.to_dict() for evaluation in evaluations])
@@ -43,7 +42,6 @@ def main(arguments: Arguments, options: EvaluationOptions) -> None:
 
 
 def _evaluate_alignments(aligned: Arguments, arguments: Arguments) -> None:
-    from keras_encdec.runtime.files import check_distinct_files
     from keras_encdec.runtime.settings_files import write_json
     from keras_encdec.smt.evaluation.alignment_error import alignment_table, evaluate_alignments
 
@@ -58,8 +56,7 @@ def _evaluate_alignments(aligned: Arguments, arguments: Arguments) -> None:
             raise UsageError(f"--alignments: found the name {name} twice, expected a name for each file.")
         systems[name] = paths[0]
     json_out, reference = arguments["json_out"], aligned["reference_alignments"]
-    for path in (*systems.values(), reference, aligned["possible_alignments"]):
-        check_distinct_files(path, json_out)
+    check_paths(inputs=[*systems.values(), reference, aligned["possible_alignments"]], outputs=[json_out])
     scores = evaluate_alignments(systems, reference, aligned["possible_alignments"])
     if json_out:
         write_json(json_out, [score.to_dict() for score in scores])

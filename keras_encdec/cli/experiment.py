@@ -4,7 +4,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from keras_encdec.backend.startup import import_keras
-from keras_encdec.cli.task_command import Arguments, task_command
+from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 from keras_encdec.configuration import Configuration
 from keras_encdec.experiment.experiment_file import load_experiment
 from keras_encdec.runtime.urls import joined
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 def main(arguments: Arguments, _options: Configuration) -> int:
     """Runs the experiment, and returns the exit status."""
     config = load_experiment(arguments["config"])
+    check_paths(folders=[arguments["output"]])
     import_keras()
     from keras_encdec.experiment.experiment import experiment
     from keras_encdec.experiment.stage_functions import TrainingStopped

@@ -9,7 +9,6 @@ from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.export.serving_config import ExportOptions
 from keras_encdec.export.versions import LARGEST
-from keras_encdec.runtime.files import check_folder
 from keras_encdec.runtime.imports import check_extra
 from keras_encdec.runtime.urls import joined
 
@@ -53,10 +52,8 @@ def main(arguments: Arguments, options: ExportCommandOptions) -> None:
     if not folder:
         raise ConfigurationError("found an empty {export_dir}, expected a name")
     check_extra("serving", "Exporting")
-    check_paths([model_dir], [options.dictionary])
-    check_folder(folder)
-    import_keras("tensorflow")
-    from keras_encdec.export import export_model, move_stable_label, remove_version
+    check_paths([model_dir], [options.dictionary, options.lexical_shortlist], folders=[folder])
+    from keras_encdec.export import move_stable_label, remove_version
 
     if options.stable_version:
         path = move_stable_label(folder, options.model_name, options.stable_version, options.base_path)
@@ -65,6 +62,9 @@ def main(arguments: Arguments, options: ExportCommandOptions) -> None:
         remove_version(folder, options.model_name, options.remove_version, options.base_path)
         print(f"{folder}: version {options.remove_version} is removed", file=sys.stderr)
     else:
+        import_keras("tensorflow")
+        from keras_encdec.export import export_model
+
         _show(export_model(model_dir, folder, options), model_dir, folder)
 
 

@@ -1,7 +1,7 @@
 """encdec-extract: makes a Moses phrase table from parallel text: aligns words, extracts and scores phrase pairs."""
 
 from keras_encdec.cli.flags import ALIGNMENT, TEXT, text_input
-from keras_encdec.cli.task_command import Arguments, show_summary, task_command
+from keras_encdec.cli.task_command import Arguments, check_paths, show_summary, task_command
 from keras_encdec.smt.extraction.extraction_options import ExtractionOptions
 
 
@@ -10,12 +10,15 @@ def main(arguments: Arguments, options: ExtractionOptions) -> None:
     from keras_encdec.runtime.progress import ReadingProgress
     from keras_encdec.smt.extraction.extract import extract_phrase_table
 
+    text = text_input(arguments)
+    inputs = text["input"], text.get("source"), arguments["alignment"]
+    check_paths(inputs=inputs, outputs=[arguments["output"]])
     summary = extract_phrase_table(
         output=arguments["output"],
         options=options,
         alignment=arguments["alignment"],
         progress=ReadingProgress,
-        **text_input(arguments),
+        **text,
     )
     show_summary(summary)
 

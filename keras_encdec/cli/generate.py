@@ -96,7 +96,8 @@ def main(flag_values: flags.FlagValues) -> None:
 
     check_together(options, sampler)
     models = models_of_task(flag_values, flag_values.model_dir)
-    check_paths(models, [flag_values.input, options.dictionary, options.lexical_shortlist], [flag_values.output])
+    inputs = flag_values.input, options.dictionary, options.lexical_shortlist
+    check_paths(models, inputs, [flag_values.output, options.alignments])
     if flag_values.input is None and read_model_config(model_path(models[0])).get("has_source", True):
         raise UsageError("found no --input, expected the source text to translate.")
     import_keras()

@@ -1,6 +1,6 @@
 """encdec-ngram: estimates an n-gram language model with modified Kneser-Ney smoothing, and writes an ARPA file."""
 
-from keras_encdec.cli.task_command import Arguments, show_summary, task_command
+from keras_encdec.cli.task_command import Arguments, check_paths, show_summary, task_command
 from keras_encdec.smt.ngrams.ngram_estimation import NgramOptions
 
 
@@ -9,6 +9,7 @@ def main(arguments: Arguments, options: NgramOptions) -> None:
     from keras_encdec.runtime.progress import ReadingProgress
     from keras_encdec.smt.ngrams.ngram_estimation import estimate_ngrams
 
+    check_paths(inputs=[arguments["input"]], outputs=[arguments["output"]])
     show_summary(estimate_ngrams(**arguments, options=options, progress=ReadingProgress))
 
 

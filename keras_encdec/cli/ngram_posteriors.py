@@ -1,7 +1,7 @@
 """encdec-ngram-posteriors: adds the posterior probabilities of each hypothesis's n-grams to an n-best list."""
 
 from keras_encdec.cli.flags import OUTPUT
-from keras_encdec.cli.task_command import Arguments, show_summary, task_command
+from keras_encdec.cli.task_command import Arguments, check_paths, show_summary, task_command
 from keras_encdec.smt.nbest.ngram_posteriors import PosteriorOptions
 
 
@@ -10,6 +10,7 @@ def main(arguments: Arguments, options: PosteriorOptions) -> None:
     from keras_encdec.runtime.progress import ReadingProgress
     from keras_encdec.smt.nbest.ngram_posteriors import add_ngram_posteriors
 
+    check_paths(inputs=[arguments["input"], arguments["translations"]], outputs=[arguments["output"]])
     show_summary(add_ngram_posteriors(**arguments, options=options, progress=ReadingProgress))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from keras_encdec.cli.command import UsageError
 from keras_encdec.cli.flags import OUTPUT, Repeated
-from keras_encdec.cli.task_command import Arguments, show_summary, task_command
+from keras_encdec.cli.task_command import Arguments, check_paths, show_summary, task_command
 from keras_encdec.smt.nbest.phrase_features import PhraseFeatureOptions
 
 
@@ -14,6 +14,8 @@ def main(arguments: Arguments, options: PhraseFeatureOptions) -> None:
     from keras_encdec.runtime.progress import ReadingProgress
     from keras_encdec.smt.nbest.phrase_features import add_phrase_features
 
+    inputs = arguments["input"], arguments["source"], arguments["phrase_table"]
+    check_paths(inputs=inputs, outputs=[arguments["output"]])
     features = _parsed_features(arguments.pop("features")) or None
     show_summary(add_phrase_features(**arguments, features=features, options=options, progress=ReadingProgress))
 

@@ -10,8 +10,8 @@ from keras_encdec.runtime.files import check_absent
 
 def main(arguments: Arguments, options: PruningOptions) -> None:
     """Prunes as the flags say."""
-    check_paths(models=[arguments["model_dir"]])
     check_absent(arguments["output"])
+    check_paths([arguments["model_dir"]], folders=[arguments["output"]])
     import_keras()
     from keras_encdec.pruning.prune_model import prune_model
 

@@ -6,13 +6,17 @@ from keras_encdec.analysis.report_options import ReportOptions
 from keras_encdec.backend.startup import import_keras
 from keras_encdec.cli.flags import Repeated
 from keras_encdec.cli.task_command import Arguments, check_paths, task_command
+from keras_encdec.model_config import check_has_history
 from keras_encdec.runtime.imports import check_extra
 
 
 def main(arguments: Arguments, options: ReportOptions) -> None:
     """Writes a report as the flags say."""
     check_extra("analysis", "The report")
-    check_paths([arguments["model_dir"]], [arguments["phrase_table"], arguments["source"], arguments["target"]])
+    inputs = arguments["phrase_table"], arguments["source"], arguments["target"]
+    check_paths([arguments["model_dir"]], inputs, folders=[arguments["output"]])
+    for other in arguments["compare_with"]:
+        check_has_history(other)
     import_keras()
     from keras_encdec.analysis.report import report
 

@@ -1,7 +1,7 @@
 """encdec-rerank: sorts an n-best list by the weighted sum of its features, or takes the best of each sentence."""
 
 from keras_encdec.cli.flags import OUTPUT, WEIGHTS, parsed_weights, warn_of_missing
-from keras_encdec.cli.task_command import Arguments, show_summary, task_command
+from keras_encdec.cli.task_command import Arguments, check_paths, show_summary, task_command
 from keras_encdec.smt.nbest.rerank import RerankOptions
 
 
@@ -10,6 +10,7 @@ def main(arguments: Arguments, options: RerankOptions) -> None:
     from keras_encdec.runtime.progress import ReadingProgress
     from keras_encdec.smt.nbest.rerank import rerank
 
+    check_paths(inputs=[arguments["input"]], outputs=[arguments["output"]])
     other_weights = parsed_weights(arguments.pop("other_weights"))
     summary = rerank(**arguments, options=options, other_weights=other_weights, progress=ReadingProgress)
     show_summary(summary)

@@ -12,7 +12,8 @@ from keras_encdec.scoring.scoring_options import ScoringOptions
 def main(arguments: Arguments, options: ScoringOptions) -> None:
     """Scores a file as the flags say."""
     models = arguments["model_dir"], arguments["reverse_model_dir"]
-    check_paths(models, [arguments["input"], options.source, options.moses_ini], [arguments["output"]])
+    outputs = arguments["output"], options.moses_ini_out, options.alignments
+    check_paths(models, [arguments["input"], options.source, options.moses_ini], outputs)
     import_keras()
     from keras_encdec.runtime.progress import ReadingProgress
     from keras_encdec.scoring.score_file import score_file

@@ -1,5 +1,6 @@
 """Makes a command from a task's function and its options."""
 
+import itertools
 import sys
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -130,6 +131,7 @@ def check_paths(
     models: Iterable[FilePath | None] = (),
     inputs: Iterable[FilePath | None] = (),
     outputs: Iterable[FilePath | None] = (),
+    folders: Iterable[FilePath | None] = (),
 ) -> None:
     """Checks paths before Keras is imported, so that a wrong one is found at once. `None` is ignored.
 
@@ -139,23 +141,29 @@ def check_paths(
         models: paths of model directories. Defaults to none.
         inputs: paths of files to read. Defaults to none.
         outputs: paths of files to write. Defaults to none.
+        folders: paths of folders to write. Defaults to none.
 
     Raises:
         InputError: for the first path that is not what is expected.
+        ConfigurationError: a ValueError, if a file to write is another one, too.
     """
     # Imported late, so that encdec-doctor starts even where one of their libraries is missing.
     from keras_encdec.model_config import check_model_directory
-    from keras_encdec.runtime.files import check_readable, check_writable
+    from keras_encdec.runtime.files import check_distinct_files, check_folder, check_readable, check_writable
 
+    read, written, made = ([path for path in paths if path] for paths in (inputs, outputs, folders))
     for model in models:
         if model and (remark := check_model_directory(model)):
             warnings.warn(f"{model}: {remark}", EncdecWarning, stacklevel=2)
-    for path in inputs:
-        if path:
-            check_readable(path)
-    for path in outputs:
-        if path:
-            check_writable(path)
+    for path in read:
+        check_readable(path)
+    for path in written:
+        check_writable(path)
+    for path in made:
+        check_folder(path)
+    check_distinct_files(*written)
+    for pair in itertools.product(read, written):
+        check_distinct_files(*pair)
 
 
 def show_summary(summary: Any) -> None:

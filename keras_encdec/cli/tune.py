@@ -1,10 +1,11 @@
 """encdec-tune: finds weights for the features of n-best lists with MERT, batch MIRA or PRO."""
 
+import itertools
 import sys
 
 from keras_encdec.cli.command import UsageError
 from keras_encdec.cli.flags import WEIGHTS, Repeated, parsed_weights, warn_of_missing
-from keras_encdec.cli.task_command import Arguments, task_command
+from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 from keras_encdec.runtime.progress_state import current_record
 from keras_encdec.smt.tuning.tune import TuningOptions
 from keras_encdec.smt.tuning.tuning_result import TunedWeights
@@ -32,7 +33,6 @@ class CountedSearches:
 
 def main(arguments: Arguments, options: TuningOptions) -> None:
     """Tunes as the flags say."""
-    from keras_encdec.runtime.files import check_distinct_files, open_output
     from keras_encdec.runtime.settings_files import write_json
     from keras_encdec.smt.tuning.tune import tune
 
@@ -47,13 +47,12 @@ def main(arguments: Arguments, options: TuningOptions) -> None:
         names = ", ".join(f"--{name}" for name in outputs)
         raise UsageError(f"found no file for the weights, expected one of {names}.")
     other_weights = parsed_weights(arguments.pop("other_weights"))
-    if json_out:
-        lists = (arguments[name] for name in ("nbest", "references", "test_nbest", "test_references"))
-        inputs = [path for paths in lists for path in paths]
-        for path in (*inputs, arguments["weights"], options.weights_out, options.moses_ini_out):
-            check_distinct_files(path, json_out)
-        with open_output(json_out, keep=False):  # raises before the search if the file cannot be written
-            pass
+    lists = [arguments[name] for name in ("nbest", "references", "test_nbest", "test_references")]
+    check_paths(
+        inputs=[arguments["weights"], *itertools.chain(*lists)],
+        outputs=[options.weights_out, options.moses_ini_out, json_out],
+        folders=[options.all_weights_out],
+    )
     searches = CountedSearches(options.seeds)
     tuning = tune(**arguments, options=options, other_weights=other_weights, report=searches.ended)
     if json_out:

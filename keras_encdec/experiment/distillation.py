@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding import BeamSampler, GreedySampler, generate_file
 from keras_encdec.decoding.generation_options import GenerationOptions
 from keras_encdec.errors import FilePath
 from keras_encdec.experiment import stage_functions
-from keras_encdec.experiment.distillation_options import DistillationOptions
+from keras_encdec.experiment.distillation_options import TEXTS, DistillationOptions, check_test_sets
 from keras_encdec.experiment.stage_runner import Stage, StageResult, result_folder, run_stages
 from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.model_config import model_path
@@ -22,7 +21,6 @@ from keras_encdec.runtime.urls import is_url, joined
 from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric, check_lines, read_text
 from keras_encdec.smt.evaluation.evaluate import BASELINE, EvaluationOptions, evaluate
 from keras_encdec.smt.nbest.nbest_sentences import hypotheses_by_sentence
-from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 
 # Sentences in a shard of the translation, so that a killed translation can continue.
@@ -101,14 +99,9 @@ def distill(
         - Kim and Rush, 2016, "Sequence-Level Knowledge Distillation" (arXiv 1606.07947)
     """
     options = DistillationOptions.combined(options, values)
-    for one, other, names in (
-        (dev_source, dev_target, ("dev_source", "dev_target")),
-        (test_source, test_target, ("test_source", "test_target")),
-    ):
-        if (one is None) != (other is None):
-            raise ConfigurationError(f"found one of {{{names[0]}}} and {{{names[1]}}}, expected both or neither")
-    files = {"source": source, "target": target, "dev_source": dev_source, "dev_target": dev_target}
-    files |= {"test_source": test_source, "test_target": test_target}
+    given = source, target, dev_source, dev_target, test_source, test_target
+    files = dict(zip(TEXTS, given, strict=True))
+    check_test_sets(files)
     with result_folder(output, "distillation") as (folder, saved), LocalFiles() as local:
         texts = {name: pathlib.Path(local.path(path)) for name, path in files.items() if path is not None}
         stages = _stages([model_path(path) for path in model_dirs], texts, folder, options, training, model)
@@ -139,9 +132,7 @@ def _stages(
     models = {f"teacher_{number}": path for number, path in enumerate(teachers, start=1)}
     search = {"num_beams": options.num_beams, "length_penalty": options.length_penalty, **options.generation}
     nbest, chosen, student = folder / "nbest.gz", folder / "train.target", folder / "student"
-    limits = {name: getattr(options, name) for name in ("minutes", "updates", "epochs")}
-    given = {name: value for name, value in limits.items() if value is not None}
-    config = TrainingConfig.from_preset(options.preset, model=dict(model or {}), **{**given, **(training or {})})
+    config = options.training_config(training, model)
     validation = {f"validation_{side}": texts[f"dev_{side}"] for side in ("source", "target") if f"dev_{side}" in texts}
     stages = [
         Stage(

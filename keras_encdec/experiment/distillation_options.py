@@ -1,9 +1,15 @@
 """Options of a distillation, which need no Keras."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
+from keras_encdec.errors import FilePath
+from keras_encdec.trainers.training_config import TrainingConfig
+
+# The arguments of `distill` that are files.
+TEXTS = ("source", "target", "dev_source", "dev_target", "test_source", "test_target")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +77,38 @@ class DistillationOptions(Configuration):
         if self.dictionary and not self.replace_unknown:
             raise ConfigurationError("found {dictionary} without {replace_unknown}, expected both")
 
+    def training_config(
+        self, training: Mapping[str, Any] | None = None, model: Mapping[str, Any] | None = None
+    ) -> TrainingConfig:
+        """Returns the settings of the student's training.
+
+        Args:
+            training, model: dicts. Hyper-parameters that override the preset's. Default to none.
+
+        Raises:
+            ConfigurationError: a ValueError, for settings that cannot be used, such as a training without an end.
+            InputError: if the preset cannot be read.
+        """
+        limits = {name: getattr(self, name) for name in ("minutes", "updates", "epochs")}
+        given = {name: value for name, value in limits.items() if value is not None}
+        return TrainingConfig.from_preset(self.preset, model=dict(model or {}), **{**given, **(training or {})})
+
     @property
     def generation(self) -> dict[str, Any]:
         """The options of a translation that teachers and student share."""
         return {"replace_unknown": self.replace_unknown, "dictionary": self.dictionary}
+
+
+def check_test_sets(texts: Mapping[str, FilePath | None]) -> None:
+    """Checks that each set of sentences to validate or to compare on has both sides, or none.
+
+    Args:
+        texts: dict of the names in `TEXTS` to paths; `None` for a file that is not given.
+
+    Raises:
+        ConfigurationError: a ValueError, for a side without the other.
+    """
+    for name in ("dev", "test"):
+        source, target = f"{name}_source", f"{name}_target"
+        if (texts[source] is None) != (texts[target] is None):
+            raise ConfigurationError(f"found one of {{{source}}} and {{{target}}}, expected both or neither")

@@ -21,16 +21,8 @@ from keras_encdec.selection.cross_entropies import (
     NgramEntropies,
     TranslationEntropies,
 )
-from keras_encdec.selection.selection_options import ScoringMethod, SelectionOptions
+from keras_encdec.selection.selection_options import TRANSLATION_MODELS, ScoringMethod, SelectionOptions
 
-_TRANSLATION = ("model_dir", "reverse_model_dir")
-_SOURCE_MODELS, _TARGET_MODELS = ("in_domain_source", "general_source"), ("in_domain_target", "general_target")
-# The models of each method, in the order of its function's arguments. A method may allow several choices.
-MODELS: dict[str, list[tuple[str, ...]]] = {
-    "dual": [_TRANSLATION],
-    "moore_lewis": [_SOURCE_MODELS, _TARGET_MODELS],
-    "bilingual": [_SOURCE_MODELS + _TARGET_MODELS],
-}
 # Number of records that are scored together.
 WINDOW = 4096
 
@@ -125,7 +117,7 @@ def open_entropies(
     vocabularies: dict[str, list[str]] = {}
     for name in names:
         flag, model, side = f"--{name}", models[name], name.rpartition("_")[2]
-        if name in _TRANSLATION:
+        if name in TRANSLATION_MODELS:
             yield TranslationEntropies(model, name.startswith("reverse"), flag, options.end_weight)
         elif isinstance(model, str | os.PathLike) and is_file(model):
             yield NgramEntropies(model, side)

@@ -24,7 +24,6 @@ from keras_encdec.runtime.urls import absolute
 from keras_encdec.runtime.workers import in_order, threads
 from keras_encdec.scoring.text_scorer import ModelOrPath
 from keras_encdec.selection.pair_scores import (
-    MODELS,
     WINDOW,
     CorpusFiles,
     PairFilter,
@@ -141,12 +140,10 @@ def select_pairs(
         select_pairs("train.fr", "best.fr", models, source="train.en", source_output="best.en", share=0.5)
     """
     options = SelectionOptions.combined(options, values)
-    if not options.amounts:
-        raise ConfigurationError("found none of {top}, {share} and {threshold}, expected one")
     _check_files(format, input, source, source_output)
     _check_standard_output(output=output, source_output=source_output, scores=scores)
     check_distinct_files(input, source, output, source_output, scores)
-    names = _model_names(options.method, models)
+    names = options.models_in_order(models)
     start = time.monotonic()
     files = CorpusFiles(format, input, source, output, source_output, scores)
     if options.in_shards:
@@ -270,16 +267,6 @@ def _write_selected(path: FilePath, file: BinaryIO, selected: np.ndarray) -> Non
         for line, is_selected in zip(lines, selected, strict=True):
             if is_selected:
                 file.write(line + b"\n")
-
-
-def _model_names(method: str, models: Mapping[str, ModelOrPath]) -> Sequence[str]:
-    """Returns the names of the given models, in the order of the method's arguments."""
-    for names in MODELS[method]:
-        if set(models) == set(names):
-            return names
-    given = " and ".join(f"{{{name}}}" for name in models) or "no models"
-    expected = ", or ".join(" and ".join(f"{{{name}}}" for name in names) for names in MODELS[method])
-    raise ConfigurationError(f"found {given} with {{method}}=%s, expected {expected}", method)
 
 
 def _check_files(format: str, input: FilePath, source: FilePath | None, source_output: FilePath | None) -> None:

@@ -1,7 +1,7 @@
 """Options of `select_pairs`, and the methods that score sentence pairs."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
@@ -73,6 +73,14 @@ METHODS: dict[str, ScoringMethod] = {
     "moore_lewis": cross_entropy_difference,
     "bilingual": bilingual_difference,
 }
+TRANSLATION_MODELS = ("model_dir", "reverse_model_dir")
+_SOURCE_MODELS, _TARGET_MODELS = ("in_domain_source", "general_source"), ("in_domain_target", "general_target")
+# The models of each method, in the order of its function's arguments. A method may allow several choices.
+MODELS: dict[str, list[tuple[str, ...]]] = {
+    "dual": [TRANSLATION_MODELS],
+    "moore_lewis": [_SOURCE_MODELS, _TARGET_MODELS],
+    "bilingual": [_SOURCE_MODELS + _TARGET_MODELS],
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,3 +134,24 @@ class SelectionOptions(EncodingOption, MalformedLinesOption, ShardOptions):
     def amounts(self) -> list[str]:
         """Names of the given options among `top`, `share` and `threshold`."""
         return [name for name in ("top", "share", "threshold") if getattr(self, name) is not None]
+
+    def models_in_order(self, given: Collection[str]) -> Sequence[str]:
+        """Checks that an amount and the models of the method are given.
+
+        Args:
+            given: names of the given models, see `select_pairs`.
+
+        Returns:
+            list of str, these names in the order of the method's arguments.
+
+        Raises:
+            ConfigurationError: a ValueError, for models of another method, and without an amount.
+        """
+        if not self.amounts:
+            raise ConfigurationError("found none of {top}, {share} and {threshold}, expected one")
+        for names in MODELS[self.method]:
+            if set(given) == set(names):
+                return names
+        found = " and ".join(f"{{{name}}}" for name in given) or "no models"
+        expected = ", or ".join(" and ".join(f"{{{name}}}" for name in names) for names in MODELS[self.method])
+        raise ConfigurationError(f"found {found} with {{method}}=%s, expected {expected}", self.method)

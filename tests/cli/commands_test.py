@@ -62,11 +62,18 @@ sys.exit(f"{{heavy}} {{own}}" if heavy or own else 0)
     assert done.returncode == 0, done.stderr
 
 
+SCORED = ["--model_dir=libreoffice_en_fr", "--input=input", "--moses_ini=input"]
+SELECTED = ["--target=input", "--share=1", "--model_dir=libreoffice_en_fr", "--reverse_model_dir=libreoffice_en_fr"]
+IN_DOMAIN = ["--method=moore_lewis", "--top=1", "--in_domain_source=input", "--source=input", "--target=input"]
+DISTILLED = ["--model_dir=libreoffice_en_fr", "--source=input", "--target=input", "--output=out"]
 WRONG_PATHS = [
     ("score", ["--model_dir=nowhere", "--input=input", "--output=out"]),
     ("generate", ["--model_dir=nowhere", "--input=input"]),
-    ("select", ["--source=nowhere", "--target=input", "--output=out", "--model_dir=a", "--reverse_model_dir=b"]),
+    ("select", [*SELECTED, "--source=nowhere", "--output=out"]),
+    ("select", [*SELECTED, "--source=input", "--output=out", "--reverse_model_dir=nowhere"]),
+    ("select", [*IN_DOMAIN, "--output=out", "--general_source=nowhere"]),
     ("report", ["--model_dir=nowhere", "--output=out"]),
+    ("report", ["--model_dir=libreoffice_en_fr", "--output=out", "--compare_with=nowhere"]),
     ("serve", ["--model_dir=nowhere"]),
     ("export", ["--model_dir=nowhere", "--export_dir=out"]),
     ("verify", ["--model_dir=nowhere", "--export_dir=out"]),
@@ -77,14 +84,26 @@ WRONG_PATHS = [
     ("train", ["--model_dir=out", "--phrase_table=input", "--updates=1", "--source_vocabulary=nowhere"]),
     ("generate", ["--model_dir=libreoffice_en_fr", "--input=input", "--lexical_shortlist=nowhere"]),
     ("experiment", ["--config=nowhere", "--output=out"]),
+    ("distill", [*DISTILLED, "--dev_source=input", "--dev_target=nowhere"]),
+    ("export", ["--export_dir=nowhere", "--stable_version=1"]),
+    ("export", ["--export_dir=out", "--model_dir=libreoffice_en_fr", "--lexical_shortlist=nowhere"]),
+    ("doctor", ["--folder=nowhere"]),
     ("export", ["--model_dir=libreoffice_en_fr", "--export_dir=out", "--replace_unknown", "--dictionary=nowhere"]),
 ]
 WRONG_OUTPUTS = [
     ("score", ["--model_dir=libreoffice_en_fr", "--input=input", "--output=nowhere/out"]),
     ("generate", ["--model_dir=libreoffice_en_fr", "--input=input", "--output=nowhere/out"]),
-    ("select", ["--source=input", "--target=input", "--output=nowhere/out", "--model_dir=a", "--reverse_model_dir=b"]),
+    ("select", [*SELECTED, "--source=input", "--output=nowhere/out"]),
+    ("select", [*SELECTED, "--source=input", "--output=out", "--source_output=nowhere/out"]),
     ("client", ["--server=localhost:1", "--input=input", "--output=nowhere/out"]),
     ("prune", ["--model_dir=libreoffice_en_fr", "--output=input"]),
+    ("score", ["--model_dir=libreoffice_en_fr", "--input=input", "--output=out", "--alignments=nowhere/out"]),
+    ("score", [*SCORED, "--output=out", "--moses_ini_out=nowhere/out"]),
+    ("generate", ["--model_dir=libreoffice_en_fr", "--input=input", "--alignments=nowhere/out"]),
+    ("report", ["--model_dir=libreoffice_en_fr", "--output=input"]),
+    ("experiment", ["--config=libreoffice", "--output=input"]),
+    ("distill", ["--model_dir=libreoffice_en_fr", "--source=input", "--target=input", "--output=input"]),
+    ("doctor", ["--output=nowhere/out"]),
     ("train", ["--model_dir=input", "--phrase_table=input", "--updates=1"]),
     ("export", ["--model_dir=libreoffice_en_fr", "--export_dir=input"]),
     ("demo", ["--output_dir=input"]),

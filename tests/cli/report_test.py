@@ -19,7 +19,8 @@ def test_flags_are_passed_on(tmp_path, monkeypatch):
         return ReportSummary(page, ("scores", "words"), 2.0, ("Most words are unknown.",), 1_200_000)
 
     monkeypatch.setattr(sys.modules[report.__module__], "report", stub)
-    monkeypatch.setattr("keras_encdec.cli.report.check_paths", lambda *paths: None)
+    monkeypatch.setattr("keras_encdec.cli.report.check_paths", lambda *paths, folders: None)
+    monkeypatch.setattr("keras_encdec.cli.report.check_has_history", lambda path: None)
     options = {
         "phrases_per_kind": 3,
         "samples": 2,
@@ -55,6 +56,6 @@ def test_unusable_arguments_are_errors(tmp_path, monkeypatch):
     fail(in_process(COMMAND), 2, "--model_dir must have a value")
     fail(in_process(COMMAND, "--model_dir=m", "--output=o", "--samples=0"), 2, "samples=0")
     fail(in_process(COMMAND, "--model_dir=/none", f"--output={tmp_path}"), 1, "/none: found no such directory")
-    monkeypatch.setattr("keras_encdec.cli.report.check_paths", lambda *paths: None)
+    monkeypatch.setattr("keras_encdec.cli.report.check_paths", lambda *paths, folders: None)
     fail(in_process(COMMAND, "--model_dir=m", "--output=o", "--target=t"), 2, "found --target without --source")
     fail(in_process(COMMAND, "--model_dir=m", "--output=o", "--phrase=p"), 2, "found --phrase without --phrase_table")

@@ -11,10 +11,9 @@ from keras_encdec.analysis.page.figures import BLUE, COLOURS, literal, new_figur
 from keras_encdec.analysis.page.page import Section, Table, fill
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath
-from keras_encdec.model_config import model_path
+from keras_encdec.model_config import HISTORY, model_path
 from keras_encdec.runtime.settings_files import read_parsed
 from keras_encdec.trainers.reporting import TrainingRound
-from keras_encdec.trainers.resumption import HISTORY
 
 
 @dataclasses.dataclass(frozen=True)

@@ -184,11 +184,7 @@ def evaluate(
     options = EvaluationOptions.combined(options, values)
     if not systems and not baseline:
         raise ConfigurationError("found neither {systems} nor {baseline}, expected translations to score")
-    if not metrics:
-        raise ConfigurationError("found no {metrics}, expected at least one of %s", ", ".join(METRICS))
-    for name in metrics:
-        if name not in METRICS:
-            raise ConfigurationError("found {metrics}=%r, expected one of %s", name, ", ".join(METRICS))
+    check_metrics(metrics)
     files = {BASELINE: baseline, **systems} if baseline else dict(systems)
     sentences = read_references(references, options.encoding, options.unescape)
     corpus_metrics = [CorpusMetric(name, sentences, options.tokenize) for name in metrics]
@@ -209,6 +205,19 @@ def evaluate(
         )
         for metric in corpus_metrics
     ]
+
+
+def check_metrics(names: Sequence[str]) -> None:
+    """Checks that metrics are known, and that there is at least one.
+
+    Raises:
+        ConfigurationError: a ValueError, if not.
+    """
+    if not names:
+        raise ConfigurationError("found no {metrics}, expected at least one of %s", ", ".join(METRICS))
+    for name in names:
+        if name not in METRICS:
+            raise ConfigurationError("found {metrics}=%r, expected one of %s", name, ", ".join(METRICS))
 
 
 def _compared(
