@@ -16,7 +16,7 @@ import tempfile
 import numpy as np
 from run import BACKENDS, measured
 
-from keras_encdec.decoding.generator import MOST_ROWS
+from keras_encdec.decoding.search_batches import MOST_ROWS
 
 HERE = pathlib.Path(__file__).parent
 

@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from keras_encdec.backend.types import Encoded, Memory, SearchState, State, Structure
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.decoding.generator import LENGTH_FACTOR, SHORTEST_LIMIT
 from keras_encdec.decoding.sampler import Sampler
+from keras_encdec.decoding.search_batches import LENGTH_FACTOR, SHORTEST_LIMIT
 from keras_encdec.export.scoring_graph import Tensors
 from keras_encdec.text.lexical_shortlist import LexicalShortlist
 from keras_encdec.text.vocabulary import END, FIRST_WORD, PADDING, Vocabulary

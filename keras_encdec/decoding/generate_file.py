@@ -14,9 +14,9 @@ from typing import Any, BinaryIO
 from keras_encdec.backend.startup import KerasWork, software
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding.generation_options import GenerationOptions, check_together
-from keras_encdec.decoding.generator import LENGTH_FACTOR
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.sampler_registry import sampler_of
+from keras_encdec.decoding.search_batches import LENGTH_FACTOR
 from keras_encdec.decoding.target_files import TARGET_WRITERS, AlignmentFile, TargetFiles, TextWriter
 from keras_encdec.decoding.text_generator import TextGenerator, TextHypothesis, UnknownReplacement
 from keras_encdec.errors import FilePath

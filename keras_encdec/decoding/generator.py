@@ -8,37 +8,17 @@ from keras import ops
 
 from keras_encdec.backend.devices import warn_if_slow
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.data.batches import length_batches, pad
-from keras_encdec.data.rare_word_batches import local_sources
-from keras_encdec.decoding.candidates import (
-    OWN_ROWS,
-    SHARING_SOURCES,
-    batch_candidates,
-    candidates_needed,
-    compiled_width,
-    with_special_ids,
-)
 from keras_encdec.decoding.ensemble import Ensemble
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.sampler_registry import sampler_of
 from keras_encdec.decoding.search import Hypothesis, Search, SearchFunctions, take
+from keras_encdec.decoding.search_batches import LENGTH_FACTOR, SearchBatch, SearchBatches
 from keras_encdec.decoding.unknown_speller import UnknownSpeller
 from keras_encdec.models.translation_model import TranslationModel, copy_weights, model_in_dtype
-from keras_encdec.text.vocabulary import END, FIRST_WORD, PADDING
-
-# Maximum target length per source word, and the limit in words for sources of a word or two, which may need more.
-LENGTH_FACTOR, SHORTEST_LIMIT = 1.5, 10
-# Higher limits are reduced to this number of words, as a search allocates memory for its limit.
-LONGEST_LIMIT = 100_000
-
+from keras_encdec.text.vocabulary import FIRST_WORD
 
 # Partial spellings of an unknown word that a beam search keeps.
 CHARACTER_BEAM = 5
-
-# Maximum number of target sequences in a batch, unless a single source needs more.
-MOST_ROWS = 768
-# Maximum number of source tokens in a batch, padding included, unless a single source has more.
-MOST_TOKENS = 1 << 15
 
 
 class Generator:
@@ -84,9 +64,7 @@ class Generator:
         if any(spells) != all(spells):
             raise ValueError("found models that spell unknown words and models that do not, expected only one kind")
         self._speller = UnknownSpeller(ensemble) if all(spells) else None
-        self._source_ids = models[0].source_words + FIRST_WORD
-        self._target_ids = models[0].target_words + FIRST_WORD
-        self._candidate_widths: dict[tuple[int, int, bool], int] = {}
+        self._batches = SearchBatches(models[0].source_words + FIRST_WORD, models[0].target_words + FIRST_WORD)
 
     def generate(
         self,
@@ -133,117 +111,56 @@ class Generator:
                 unknown sampler, for a limit out of range, and if a model returns NaN.
         """
         sampler = sampler_of(sampler)
+        self._check_attention(sampler, with_attention)
+        requests = self._batches.requests(sources, max_length_factor, max_length, first, candidates, spellings)
+        self._copy_trained_weights()
+        results: list[list[Hypothesis]] = [[] for _ in requests.sources]
+        for batch in self._batches.batches(requests, sampler):
+            found = self._search(batch, sampler, with_attention, full_scores)
+            for index, hypotheses in zip(batch.indices, found, strict=False):  # those of fillers are dropped
+                _check_numbers(hypotheses, requests.sources[index])
+                results[index] = hypotheses
+        if self._speller is None:
+            return results
+        return self._speller.spelled(results, requests.sources, spellings, sampler, character_beam, requests.numbers)
+
+    def _check_attention(self, sampler: Sampler, with_attention: bool) -> None:
         if (with_attention or sampler.needs_attention) and not self._functions.carries_attention:
             wanted = "with_attention" if with_attention else "coverage_penalty"
             raise ConfigurationError(f"found {{{wanted}}} with a model that has no attention; train one with attention")
-        if not 0 <= max_length_factor < math.inf:
-            raise ValueError(f"found max_length_factor={max_length_factor}, expected a number, 0 or more")
-        if max_length is not None and max_length < 0:
-            raise ValueError(f"found max_length={max_length}, expected 0 or more")
-        source_ids = self._source_ids + (0 if spellings is None else len(spellings))
-        sources = [_unpadded(source, source_ids) for source in sources]
-        limits = [target_limit(len(source) - 1, max_length_factor, max_length) for source in sources]
+
+    def _copy_trained_weights(self) -> None:
+        """Copies the weights of each model that is computed in another dtype: it may have been trained further."""
         for model, computed in self._computed:
             if computed is not model:
                 copy_weights(model, computed)
-        results: list[list[Hypothesis]] = [[] for _ in sources]
-        most_rows = max(1, MOST_ROWS // sampler.rows_per_source)
-        shared = sampler.rows_per_source < OWN_ROWS
-        if candidates is not None:
-            candidates = _candidate_lists(candidates, len(sources), self._target_ids)
-            most_rows = min(most_rows, SHARING_SOURCES) if shared else most_rows
-        for indices, rows, width in length_batches([len(source) for source in sources], most_rows, MOST_TOKENS):
-            # Batches come in few shapes. Empty sources fill them up: their searches end at the first step.
-            filler = rows - len(indices)
-            batch = pad([sources[index] for index in indices] + [[END]] * filler, width)
-            batch_limits = np.array([limits[index] for index in indices] + [1] * filler)
-            numbers = [first + index for index in indices] + [0] * filler
-            batch_words = None
-            if candidates is not None:
-                words = [candidates[index] for index in indices] + [with_special_ids(np.arange(0))] * filler
-                batch_words = batch_candidates(words, shared, self._candidate_width(width, words, shared))
-            characters: list[np.ndarray] = []
-            if spellings is not None:
-                batch, characters = local_sources(batch, self._source_ids, spellings)
-            search = Search(
-                self._functions, sampler, batch, batch_limits, numbers, with_attention, batch_words, characters
-            )
-            found = search.run()
-            if batch_words is not None and full_scores:
-                found = with_full_scores(self._functions, sampler, batch, found, characters)
-            for index, hypotheses in zip(indices, found, strict=False):
-                if not hypotheses or any(math.isnan(hypothesis.log_prob) for hypothesis in hypotheses):
-                    raise ValueError(
-                        f"found log-probabilities that are NaN for the source {sources[index]}, expected numbers; "
-                        "check whether the model's training diverged"
-                    )
-                results[index] = hypotheses
-        if self._speller is not None:
-            numbers = [first + index for index in range(len(sources))]
-            results = self._speller.spelled(results, sources, spellings, sampler, character_beam, numbers)
-        return results
 
-    def _candidate_width(self, source_width: int, words: Sequence[np.ndarray], shared: bool) -> int:
-        """Returns the width of candidates, the same for many batches of a source width, as each width is compiled."""
-        key = source_width, len(words), shared
-        needed = compiled_width(candidates_needed(words, shared), self._target_ids)
-        self._candidate_widths[key] = max(needed, self._candidate_widths.get(key, 0))
-        return self._candidate_widths[key]
-
-
-def _candidate_lists(candidates: Sequence[np.ndarray], sources: int, ids: int) -> list[np.ndarray]:
-    """Checks the candidates of each source, and adds the special ids."""
-    if len(candidates) != sources:
-        plural = "" if sources == 1 else "s"
-        raise ValueError(
-            f"found {len(candidates)} lists of candidates for {sources} source{plural}, expected one list for each "
-            "source"
+    def _search(
+        self, batch: SearchBatch, sampler: Sampler, with_attention: bool, full_scores: bool
+    ) -> list[list[Hypothesis]]:
+        """Returns the hypotheses of each row of a batch."""
+        search = Search(
+            self._functions,
+            sampler,
+            batch.source,
+            batch.limits,
+            batch.numbers,
+            with_attention,
+            batch.candidates,
+            batch.characters,
         )
-    lists = [np.asarray(words, np.int64).reshape(-1) for words in candidates]
-    for words in lists:
-        if words.size and not 0 <= words.min() <= words.max() < ids:
-            raise ValueError(f"found the candidates {words.min()} to {words.max()}, expected ids from 0 to {ids - 1}")
-    return [with_special_ids(words) for words in lists]
+        found = search.run()
+        if batch.candidates is None or not full_scores:
+            return found
+        return with_full_scores(self._functions, sampler, batch.source, found, batch.characters)
 
 
-def target_limit(source_length: int, max_length_factor: float = LENGTH_FACTOR, max_length: int | None = None) -> int:
-    """Returns the maximum number of tokens of a target, the end of sequence included.
-
-    Args:
-        source_length: int. Number of words of the source, the end of sequence not counted.
-        max_length_factor: float. Maximum number of target words per source word; 10 words are always allowed, except
-            for an empty source, whose target is empty. Defaults to `1.5`.
-        max_length: int. Maximum number of target words, whatever the source, instead of `max_length_factor`. Defaults
-            to `None`.
-
-    Returns:
-        int, from 1 to 100,001.
-
-    Example:
-
-    >>> target_limit(20), target_limit(3), target_limit(0), target_limit(20, max_length=5)
-    (31, 11, 1, 6)
-    >>> target_limit(20, 1e308), target_limit(20, max_length=10**14)
-    (100001, 100001)
-    """
-    if max_length is not None:
-        return min(max_length, LONGEST_LIMIT) + 1
-    longest = min(max_length_factor * source_length, LONGEST_LIMIT)
-    return max(SHORTEST_LIMIT, math.ceil(longest)) + 1 if source_length else 1
-
-
-def _unpadded(source: Sequence[int] | np.ndarray, ids: int) -> list[int]:
-    """Checks a source, and returns its ids without padding."""
-    if not np.iterable(source):
-        raise ValueError(f"found the source {source}, expected a sequence of ids: give a list of sources")
-    source = [int(i) for i in source]
-    while source and source[-1] == PADDING:
-        source.pop()
-    if not source or source[-1] != END or not {PADDING, END}.isdisjoint(source[:-1]):
-        raise ValueError(f"found the source {source}, expected ids closed by one end of sequence, {END}")
-    if not 0 <= min(source) <= max(source) < ids:
-        raise ValueError(f"found the source {source}, expected ids below {ids}, those of the model's vocabulary")
-    return source
+def _check_numbers(hypotheses: Sequence[Hypothesis], source: Sequence[int]) -> None:
+    if not hypotheses or any(math.isnan(hypothesis.log_prob) for hypothesis in hypotheses):
+        raise ValueError(
+            f"found log-probabilities that are NaN for the source {source}, expected numbers; check whether the "
+            "model's training diverged"
+        )
 
 
 def with_full_scores(

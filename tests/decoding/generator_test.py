@@ -7,7 +7,7 @@ from toy_contract import expected_log_probs, window_model
 from toy_search import SIZES, sequences, toy
 
 from keras_encdec.data import pad
-from keras_encdec.decoding import BeamSampler, Ensemble, Generator, GreedySampler, RandomSampler, generator
+from keras_encdec.decoding import BeamSampler, Ensemble, Generator, GreedySampler, RandomSampler, search_batches
 from keras_encdec.models import RNNEncoderDecoder
 
 
@@ -18,7 +18,7 @@ def random_sources(number, longest, seed=0):
 
 def test_a_source_gets_the_same_alone_and_among_others(monkeypatch):
     """More of them than are decoded together, of mixed lengths, so that batches shrink as sources are done."""
-    monkeypatch.setattr(generator, "MOST_ROWS", 96)
+    monkeypatch.setattr(search_batches, "MOST_ROWS", 96)
     model, _ = toy(target_words=12, seed=1)
     sources = random_sources(40, 20)
     sampler = BeamSampler(6, num_best=2)
@@ -156,13 +156,13 @@ def test_a_model_that_gives_nan_is_an_error(sampler):
 def test_a_long_source_makes_no_batch_of_short_ones_wide(monkeypatch):
     model, _ = toy(target_words=12)
     shapes, sources = [], random_sources(700, 20) + [[3] * 3000 + [2]]
-    pad_batch = generator.pad
+    pad_batch = search_batches.pad
 
     def noted(sequences, width):
         shapes.append((len(sequences), width))
         return pad_batch(sequences, width)
 
-    monkeypatch.setattr(generator, "pad", noted)
+    monkeypatch.setattr(search_batches, "pad", noted)
     found = [best.ids for [best] in Generator(model).generate(sources, max_length=3)]
-    assert all(rows * width <= generator.MOST_TOKENS for rows, width in shapes) and sorted(shapes)[0] == (1, 3072)
+    assert all(rows * width <= search_batches.MOST_TOKENS for rows, width in shapes) and sorted(shapes)[0] == (1, 3072)
     assert found[:3] == [best.ids for [best] in Generator(model).generate(sources[:3], max_length=3)]

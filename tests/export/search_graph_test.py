@@ -11,7 +11,7 @@ from toy_contract import window_model
 
 from keras_encdec.data import pad
 from keras_encdec.decoding import BeamSampler, Generator, GreedySampler, RandomSampler, registered_samplers
-from keras_encdec.decoding.generator import target_limit
+from keras_encdec.decoding.search_batches import target_limit
 
 tf = pytest.importorskip("tensorflow")
 if keras.backend.backend() != "tensorflow":

@@ -1,0 +1,189 @@
+"""The sources of a generation: checked, and in batches for the search."""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_encdec.data.batches import length_batches, pad
+from keras_encdec.data.rare_word_batches import local_sources
+from keras_encdec.decoding.candidates import (
+    OWN_ROWS,
+    SHARING_SOURCES,
+    Candidates,
+    batch_candidates,
+    candidates_needed,
+    compiled_width,
+    with_special_ids,
+)
+from keras_encdec.decoding.sampler import Sampler
+from keras_encdec.text.vocabulary import END, PADDING
+
+# Maximum target length per source word, and the limit in words for sources of a word or two, which may need more.
+LENGTH_FACTOR, SHORTEST_LIMIT = 1.5, 10
+# Higher limits are reduced to this number of words, as a search allocates memory for its limit.
+LONGEST_LIMIT = 100_000
+
+# Maximum number of target sequences in a batch, unless a single source needs more.
+MOST_ROWS = 768
+# Maximum number of source tokens in a batch, padding included, unless a single source has more.
+MOST_TOKENS = 1 << 15
+
+
+class SearchRequests(NamedTuple):
+    """Sources, and what is asked of each of them.
+
+    Attributes:
+        sources: list of lists of ids, without padding.
+        limits: list of int, see `target_limit`.
+        numbers: range, the index of each source in the whole input, for random numbers.
+        candidates: list of int arrays, the ids that may be used in the targets of each source, with the special ids;
+            `None` if all may.
+        spellings: integer array `(words, 51)`, the spellings of the rare words of all sources; `None` if there are
+            none.
+    """
+
+    sources: list[list[int]]
+    limits: list[int]
+    numbers: range
+    candidates: list[np.ndarray] | None
+    spellings: np.ndarray | None
+
+
+class SearchBatch(NamedTuple):
+    """The arguments of a `Search`, and the `indices` of its sources among the requests; fillers have no index."""
+
+    indices: Sequence[int]
+    source: np.ndarray
+    limits: np.ndarray
+    numbers: list[int]
+    candidates: Candidates | None
+    characters: list[np.ndarray]
+
+
+class SearchBatches:
+    """Checks the sources for a model, and groups them into batches.
+
+    Args:
+        source_ids: int. Number of ids of source words, without rare words.
+        target_ids: int. Number of ids of target words.
+    """
+
+    def __init__(self, source_ids: int, target_ids: int) -> None:
+        self._source_ids, self._target_ids = source_ids, target_ids
+        self._candidate_widths: dict[tuple[int, int, bool], int] = {}
+
+    def requests(
+        self,
+        sources: Sequence[Sequence[int]] | np.ndarray,
+        max_length_factor: float = LENGTH_FACTOR,
+        max_length: int | None = None,
+        first: int = 0,
+        candidates: Sequence[np.ndarray] | None = None,
+        spellings: np.ndarray | None = None,
+    ) -> SearchRequests:
+        """Checks the sources and what is asked of them; see `Generator.generate`.
+
+        Raises:
+            ValueError: for a source or candidates that are not ids of the model, and for a limit out of range.
+        """
+        if not 0 <= max_length_factor < math.inf:
+            raise ValueError(f"found max_length_factor={max_length_factor}, expected a number, 0 or more")
+        if max_length is not None and max_length < 0:
+            raise ValueError(f"found max_length={max_length}, expected 0 or more")
+        source_ids = self._source_ids + (0 if spellings is None else len(spellings))
+        unpadded = [_unpadded(source, source_ids) for source in sources]
+        return SearchRequests(
+            unpadded,
+            [target_limit(len(source) - 1, max_length_factor, max_length) for source in unpadded],
+            range(first, first + len(unpadded)),
+            None if candidates is None else _candidate_lists(candidates, len(unpadded), self._target_ids),
+            spellings,
+        )
+
+    def batches(self, requests: SearchRequests, sampler: Sampler) -> Iterator[SearchBatch]:
+        """Yields batches of sources of similar length, in few shapes.
+
+        Empty sources fill batches up: their searches end at the first step.
+        """
+        most_rows = max(1, MOST_ROWS // sampler.rows_per_source)
+        shared = sampler.rows_per_source < OWN_ROWS
+        if requests.candidates is not None and shared:
+            most_rows = min(most_rows, SHARING_SOURCES)
+        lengths = [len(source) for source in requests.sources]
+        for indices, rows, width in length_batches(lengths, most_rows, MOST_TOKENS):
+            filler = rows - len(indices)
+            source = pad([requests.sources[index] for index in indices] + [[END]] * filler, width)
+            candidates = None
+            if requests.candidates is not None:
+                words = [requests.candidates[index] for index in indices] + [with_special_ids(np.arange(0))] * filler
+                candidates = batch_candidates(words, shared, self._candidate_width(width, words, shared))
+            characters: list[np.ndarray] = []
+            if requests.spellings is not None:
+                source, characters = local_sources(source, self._source_ids, requests.spellings)
+            limits = np.array([requests.limits[index] for index in indices] + [1] * filler)
+            numbers = [requests.numbers[index] for index in indices] + [0] * filler
+            yield SearchBatch(indices, source, limits, numbers, candidates, characters)
+
+    def _candidate_width(self, source_width: int, words: Sequence[np.ndarray], shared: bool) -> int:
+        """Returns the width of candidates, the same for many batches of a source width, as each width is compiled."""
+        key = source_width, len(words), shared
+        needed = compiled_width(candidates_needed(words, shared), self._target_ids)
+        self._candidate_widths[key] = max(needed, self._candidate_widths.get(key, 0))
+        return self._candidate_widths[key]
+
+
+def target_limit(source_length: int, max_length_factor: float = LENGTH_FACTOR, max_length: int | None = None) -> int:
+    """Returns the maximum number of tokens of a target, the end of sequence included.
+
+    Args:
+        source_length: int. Number of words of the source, the end of sequence not counted.
+        max_length_factor: float. Maximum number of target words per source word; 10 words are always allowed, except
+            for an empty source, whose target is empty. Defaults to `1.5`.
+        max_length: int. Maximum number of target words, whatever the source, instead of `max_length_factor`. Defaults
+            to `None`.
+
+    Returns:
+        int, from 1 to 100,001.
+
+    Example:
+
+    >>> target_limit(20), target_limit(3), target_limit(0), target_limit(20, max_length=5)
+    (31, 11, 1, 6)
+    >>> target_limit(20, 1e308), target_limit(20, max_length=10**14)
+    (100001, 100001)
+    """
+    if max_length is not None:
+        return min(max_length, LONGEST_LIMIT) + 1
+    longest = min(max_length_factor * source_length, LONGEST_LIMIT)
+    return max(SHORTEST_LIMIT, math.ceil(longest)) + 1 if source_length else 1
+
+
+def _unpadded(source: Sequence[int] | np.ndarray, ids: int) -> list[int]:
+    """Checks a source, and returns its ids without padding."""
+    if not np.iterable(source):
+        raise ValueError(f"found the source {source}, expected a sequence of ids: give a list of sources")
+    source = [int(i) for i in source]
+    while source and source[-1] == PADDING:
+        source.pop()
+    if not source or source[-1] != END or not {PADDING, END}.isdisjoint(source[:-1]):
+        raise ValueError(f"found the source {source}, expected ids closed by one end of sequence, {END}")
+    if not 0 <= min(source) <= max(source) < ids:
+        raise ValueError(f"found the source {source}, expected ids below {ids}, those of the model's vocabulary")
+    return source
+
+
+def _candidate_lists(candidates: Sequence[np.ndarray], sources: int, ids: int) -> list[np.ndarray]:
+    """Checks the candidates of each source, and adds the special ids."""
+    if len(candidates) != sources:
+        plural = "" if sources == 1 else "s"
+        raise ValueError(
+            f"found {len(candidates)} lists of candidates for {sources} source{plural}, expected one list for each "
+            "source"
+        )
+    lists = [np.asarray(words, np.int64).reshape(-1) for words in candidates]
+    for words in lists:
+        if words.size and not 0 <= words.min() <= words.max() < ids:
+            raise ValueError(f"found the candidates {words.min()} to {words.max()}, expected ids from 0 to {ids - 1}")
+    return [with_special_ids(words) for words in lists]
