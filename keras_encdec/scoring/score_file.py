@@ -2,10 +2,11 @@
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.formats import (
@@ -169,56 +170,75 @@ def score_file(
         print(summary)
     """
     options = ScoringOptions.combined(options, values)
-    known = pair_format(options.format)
-    keep = not options.dry_run
+    _check_files(input, output, options)
+    models = [model_dir] if reverse_model_dir is None else [model_dir, reverse_model_dir]
+    columns = score_columns(pair_format(options.format), options, len(models))
+    scored_ini = functools.partial(_scored_ini, options, output, columns)
+    if options.in_shards:
+        scores = score_in_shards(options, models, input, output, scored_ini, progress, show)
+    else:
+        scores = _score_in_order(options, models, input, output, columns, scored_ini, progress)
+    return ScoreSummary(
+        scores.written.count,
+        scores.written.seconds,
+        output,
+        scores.counts.malformed,
+        options.dry_run,
+        tuple(scores.notices),
+        scores.counts.too_long,
+        options.max_tokens,
+        scores.counts.unknown_words,
+        scores.counts.ngrams,
+        scores.before,
+    )
+
+
+def _check_files(input: FilePath, output: FilePath, options: ScoringOptions) -> None:
+    """Checks that the options' files are distinct, and that moses.ini and the alignments can be written."""
     if options.moses_ini is not None and output == STANDARD_STREAM:
         raise ConfigurationError("found {moses_ini} with {output}=-, expected a file that moses.ini can name")
     alignment_line(options.alignments, options.alignment_format, output)  # checks that there are two outputs
     check_distinct_files(input, options.source, output, options.moses_ini, options.moses_ini_out, options.alignments)
-    columns = score_columns(known, options, 1 + (reverse_model_dir is not None))
 
-    def scored_ini(reader: RecordReader[Record]) -> tuple[bytes, list[str]]:
-        if options.moses_ini is None:
-            return b"", []
-        scores = reader.num_scores or None
-        return scored_moses_ini(options.moses_ini, output, columns, options.moses_feature, scores)
 
-    if options.in_shards:
-        models = [model_dir, *([] if reverse_model_dir is None else [reverse_model_dir])]
-        sharded = score_in_shards(options, models, input, output, scored_ini, progress, show)
-        return _summary(options, output, sharded)
+def _scored_ini(
+    options: ScoringOptions, output: FilePath, columns: Sequence[Column], reader: RecordReader[Record]
+) -> tuple[bytes, list[str]]:
+    """Makes the new moses.ini when the reader has read the first lines; empty bytes if none is wanted."""
+    if options.moses_ini is None:
+        return b"", []
+    return scored_moses_ini(
+        options.moses_ini, output, columns, options.moses_feature, table_scores=reader.num_scores or None
+    )
+
+
+def _score_in_order(
+    options: ScoringOptions,
+    models: Sequence[ModelOrPath],
+    input: FilePath,
+    output: FilePath,
+    columns: Sequence[Column],
+    scored_ini: Callable[[RecordReader[Record]], tuple[bytes, list[str]]],
+    progress: Callable[[InputLines], Progress],
+) -> WrittenScores:
+    """Scores the file from its first line to its last; all outputs appear when they are complete."""
+    known = pair_format(options.format)
     with (
         known.open_reader(input, options.source, options.encoding, options.on_error) as reader,
         contextlib.ExitStack() as outputs,
     ):
-        files = [outputs.enter_context(open_output(output, keep=keep))]
-        if options.alignments:
-            files.append(outputs.enter_context(open_output(options.alignments, keep=keep)))
+
+        def opened(path: FilePath) -> BinaryIO:
+            return outputs.enter_context(open_output(path, keep=not options.dry_run))
+
+        files = [opened(output), *([opened(options.alignments)] if options.alignments else [])]
+        ini_file = opened(options.moses_ini_out) if options.moses_ini_out else None
         read = scored_windows(reader, options, columns)
-        ini_out = options.moses_ini_out
-        ini_file = outputs.enter_context(open_output(ini_out, keep=keep)) if ini_out else None
         first = next(read)
         # Reads the other inputs first, so that their errors appear before hours of scoring.
         ini, notices = scored_ini(reader)
         if ini_file:
             ini_file.write(ini)
-        scorers = open_scorers(options, model_dir, reverse_model_dir)
+        scorers = open_scorers(options, *models)
         written, counts = write_scores(reader, itertools.chain([first], read), files, scorers, options, progress)
-    return _summary(options, output, WrittenScores(written, counts, notices))
-
-
-def _summary(options: ScoringOptions, output: FilePath, scores: WrittenScores) -> ScoreSummary:
-    written, counts = scores.written, scores.counts
-    return ScoreSummary(
-        written.count,
-        written.seconds,
-        output,
-        counts.malformed,
-        options.dry_run,
-        tuple(scores.notices),
-        counts.too_long,
-        options.max_tokens,
-        counts.unknown_words,
-        counts.ngrams,
-        scores.before,
-    )
+    return WrittenScores(written, counts, notices)
