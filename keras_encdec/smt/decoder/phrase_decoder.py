@@ -9,7 +9,7 @@ import pickle
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from keras_encdec import __version__
 from keras_encdec.errors import FilePath, InputError
@@ -18,7 +18,7 @@ from keras_encdec.formats.phrase_table import PhraseTableReader
 from keras_encdec.formats.plain_text import read_sentences
 from keras_encdec.runtime.files import InputLines, check_distinct_files, file_checksum, open_output
 from keras_encdec.runtime.progress import CountedWork, FileSummary, Progress, ShowProgress
-from keras_encdec.runtime.sharded_job import ShardedJob, ShardedRun, run_in_shards
+from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult
 from keras_encdec.runtime.unfinished import unfinished
 from keras_encdec.runtime.urls import absolute
@@ -87,6 +87,14 @@ class _Task(NamedTuple):
     language_model: FilePath
     weights: DecoderWeights
     options: DecodingOptions
+
+
+class _Written(NamedTuple):
+    """The numbers of the lines that were written, of unknown words in the best hypotheses, and of earlier sentences."""
+
+    lines: int
+    unknown_words: int
+    before: int = 0
 
 
 class _Translated(NamedTuple):
@@ -161,30 +169,18 @@ def decode_nbest(
     start = time.monotonic()
     with InputLines(language_model):  # fails now, not after the table is read, if it cannot be opened
         pass
-    with contextlib.ExitStack() as stack:
-        if not options.in_shards:
-            file = stack.enter_context(open_output(output))
+    with contextlib.nullcontext() if options.in_shards else open_output(output) as file:
         sentences = _sentences(source, options)
         phrases, checked_weights = _phrases(
             phrase_table, sentences, weights, other_weights or {}, options.encoding, progress
         )
         task = _Task(phrases, language_model, checked_weights, options)
-        words = sum(map(len, sentences))
-        if options.in_shards:
-            run = _decode_in_shards(task, source, phrase_table, output, progress, show)
-            lines, unknown_words = (sum(counts[name] for counts in run.counts) for name in ("lines", "unknown_words"))
-            seconds = time.monotonic() - start
-            return DecodingSummary(lines, seconds, output, len(sentences), unknown_words, words, run.before)
-        lines, unknown_words = 0, 0
-        work = CountedWork(len(sentences))
-        with _translations(task, sentences) as batches, progress(work, "sentences") as shown:
-            for number, batch in batches:
-                file.writelines(batch.lines)
-                lines += len(batch.lines)
-                unknown_words += batch.unknown_words
-                work.bytes_read += number
-                shown.add(number)
-    return DecodingSummary(lines, time.monotonic() - start, output, len(sentences), unknown_words, words)
+        if file is None:
+            written = _decode_in_shards(task, source, phrase_table, output, progress, show)
+        else:
+            written = _decode_in_order(task, sentences, file, progress)
+    seconds, words = time.monotonic() - start, sum(map(len, sentences))
+    return DecodingSummary(written.lines, seconds, output, len(sentences), written.unknown_words, words, written.before)
 
 
 def _sentences(source: FilePath, options: DecodingOptions) -> list[list[str]]:
@@ -228,7 +224,7 @@ def _decode_in_shards(
     output: FilePath,
     progress: ShowProgress,
     show: Callable[[str], object] | None,
-) -> ShardedRun:
+) -> _Written:
     """Translates the sentences in shards and writes the list."""
     options, language_model = task.options, task.language_model
     task = task._replace(language_model=absolute(language_model))
@@ -249,7 +245,9 @@ def _decode_in_shards(
     def shown(lines: InputLines) -> Progress:
         return progress(lines, "sentences")
 
-    return run_in_shards(job, options.open_engine(), _DecoderOpener(task), progress=shown, show=show)
+    run = run_in_shards(job, options.open_engine(), _DecoderOpener(task), progress=shown, show=show)
+    lines, unknown_words = (sum(counts[name] for counts in run.counts) for name in ("lines", "unknown_words"))
+    return _Written(lines, unknown_words, run.before)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -270,6 +268,20 @@ def _translate_shard(decoder: "_Decoder", encoding: str | None, shard: Shard) ->
     lines = [line for lines, _ in translated for line in lines]
     counts = {"lines": len(lines), "unknown_words": sum(unknown for _, unknown in translated)}
     return ShardResult((b"".join(lines),), counts)
+
+
+def _decode_in_order(task: _Task, sentences: list[list[str]], file: BinaryIO, progress: ShowProgress) -> _Written:
+    """Translates the sentences from the first to the last and writes the list."""
+    lines, unknown_words = 0, 0
+    work = CountedWork(len(sentences))
+    with _translations(task, sentences) as batches, progress(work, "sentences") as shown:
+        for number, batch in batches:
+            file.writelines(batch.lines)
+            lines += len(batch.lines)
+            unknown_words += batch.unknown_words
+            work.bytes_read += number
+            shown.add(number)
+    return _Written(lines, unknown_words)
 
 
 @contextlib.contextmanager
