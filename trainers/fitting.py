@@ -15,6 +15,7 @@ from keras_encdec.backend.replicas import Compilation, Replicas
 from keras_encdec.backend.training_step import evaluation_batches, sync_training_state, training_stream
 from keras_encdec.data import Batches
 from keras_encdec.errors import InputError
+from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.pruning.masked_training import PruningMasks
 from keras_encdec.runtime.progress_state import ProgressRecord
 from keras_encdec.trainers.budget import Budget, learning_rate_schedule
@@ -84,10 +85,7 @@ def fit(
         devices,
     )
     average = RoundAverage(folder, budget, config.average_rounds, progress.rounds) if config.average_rounds else None
-    bleu = None
-    if config.validation_bleu and validation:
-        held_out = validation.pairs.padded(np.asarray(validation.indices), with_rare_ids=True)
-        bleu = ValidationBleu(model, [held_out], validation.pairs.spellings)
+    bleu = _validation_bleu(config, model, validation)
     checkpoints = _checkpoints(config, progress, batches, validation, folder, budget, saved)
     # A training killed in its first round has no best model, so that round must end even if the budget is spent.
     if not progress.rounds or budget.done < 1.0 and not checkpoints.out_of_patience:
@@ -106,25 +104,10 @@ def fit(
             RoundReports(reporter, budget, checkpoints, batches.updates_per_epoch),
             Restoration(progress, devices),
         ]
-        callbacks = [callback for callback in callbacks if callback]
         left = updates - progress.updates + progress.round_updates if updates else config.round_updates
+        round_updates = max(1, min(config.round_updates, left))
         with record or contextlib.nullcontext(), devices.training(), update_reports:
-            try:
-                model.fit(
-                    training_stream(lambda: map(devices.part, batches.stream(progress.updates))),
-                    validation_data=validation
-                    and evaluation_batches(lambda: list(map(devices.part, validation.once()))),
-                    # Keras calls a round an epoch.
-                    steps_per_epoch=max(1, min(config.round_updates, left)),
-                    initial_epoch=len(progress.rounds),
-                    epochs=sys.maxsize,
-                    shuffle=False,  # the stream of batches is already in random order
-                    verbose=0,
-                    callbacks=callbacks,
-                )
-            except StoppedInRound:
-                for callback in callbacks:
-                    callback.on_train_end()
+            _run_rounds(state, batches, validation, round_updates, [each for each in callbacks if each], devices)
     if average and validation and not budget.signal and "averaged_rounds" not in checkpoints.rounds[-1]:
         if not average.has_rounds:
             raise InputError(
@@ -136,6 +119,41 @@ def fit(
         with devices.training():
             add_average(model, average, validation, bleu, checkpoints)
     return checkpoints, budget
+
+
+def _run_rounds(
+    state: TrainingState,
+    batches: Batches,
+    validation: Batches | None,
+    round_updates: int,
+    callbacks: list[keras.callbacks.Callback],
+    devices: Replicas,
+) -> None:
+    """Runs `model.fit`, whose epochs are rounds, until a callback stops it."""
+    model, progress = state
+    try:
+        model.fit(
+            training_stream(lambda: map(devices.part, batches.stream(progress.updates))),
+            validation_data=validation and evaluation_batches(lambda: list(map(devices.part, validation.once()))),
+            steps_per_epoch=round_updates,
+            initial_epoch=len(progress.rounds),
+            epochs=sys.maxsize,
+            shuffle=False,  # the stream of batches is already in random order
+            verbose=0,
+            callbacks=callbacks,
+        )
+    except StoppedInRound:
+        for callback in callbacks:
+            callback.on_train_end()
+
+
+def _validation_bleu(
+    config: TrainingConfig, model: TranslationModel, validation: Batches | None
+) -> ValidationBleu | None:
+    if not config.validation_bleu or not validation:
+        return None
+    held_out = validation.pairs.padded(np.asarray(validation.indices), with_rare_ids=True)
+    return ValidationBleu(model, [held_out], validation.pairs.spellings)
 
 
 class GradualPruning(keras.callbacks.Callback):

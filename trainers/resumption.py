@@ -19,6 +19,7 @@ from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.model_config import HISTORY, WEIGHTS
 from keras_encdec.model_directory import load_model, replace_weights
 from keras_encdec.models.gradient_clipping import GradientNorms
+from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.pruning.masked_training import PruningMasks
 from keras_encdec.runtime.unfinished import unfinished
 from keras_encdec.sparse_weights import store_sparse
@@ -109,7 +110,7 @@ class TrainingState(NamedTuple):
         progress: Progress.
     """
 
-    model: keras.Model
+    model: TranslationModel
     progress: Progress
 
 
