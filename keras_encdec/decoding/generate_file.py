@@ -24,13 +24,9 @@ from keras_encdec.formats.alignments import alignment_line, check_carries_attent
 from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.model_config import model_path
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.runtime.files import (
-    STANDARD_STREAM,
-    InputLines,
-    check_distinct_files,
-    file_checksum,
-    open_output,
-)
+from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files, file_checksum
+from keras_encdec.runtime.input_lines import InputLines
+from keras_encdec.runtime.open_output import open_output
 from keras_encdec.runtime.progress import FileSummary, Progress
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult

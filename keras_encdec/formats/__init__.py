@@ -36,7 +36,8 @@ from keras_encdec.formats.plain_text import (
     read_sentences,
 )
 from keras_encdec.formats.record_reader import PairReader, PairRecord, RecordReader
-from keras_encdec.runtime.files import InputLines, open_output
+from keras_encdec.runtime.input_lines import InputLines
+from keras_encdec.runtime.open_output import open_output
 
 __all__ = [
     "Column",

@@ -10,7 +10,8 @@ from keras_encdec.errors import FilePath, InputError, quoted
 from keras_encdec.formats.fields import AROUND, split_tokens
 from keras_encdec.formats.pair_format import PairFormat, Record
 from keras_encdec.formats.record_reader import RecordReader
-from keras_encdec.runtime.files import STANDARD_STREAM, InputLines
+from keras_encdec.runtime.files import STANDARD_STREAM
+from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.task_options import ALIGNMENT_FORMATS
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats.fields import split_tokens
-from keras_encdec.runtime.files import InputLines
+from keras_encdec.runtime.input_lines import InputLines
 
 BYTE_ORDER_MARK = "\ufeff"
 # Every ASCII character, and sequences that start an escape in encodings that otherwise look like ASCII.

@@ -8,7 +8,7 @@ from keras_encdec.errors import FilePath, InputError, quoted, shortened
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK
 from keras_encdec.formats.fields import LARGEST, split_tokens
 from keras_encdec.formats.moses_ini import IniLine, name_features, weight_values
-from keras_encdec.runtime.files import InputLines
+from keras_encdec.runtime.input_lines import InputLines
 
 # Moses does not tune this feature, and therefore leaves it out of n-best lists.
 _UNKNOWN_WORD_PENALTY = "UnknownWordPenalty"

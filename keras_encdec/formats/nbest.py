@@ -9,7 +9,7 @@ from keras_encdec.formats.nbest_line import append_features, check_new_features,
 from keras_encdec.formats.pair_format import Column, ColumnKind, ColumnText, PairFormat, Record, log_prob_text
 from keras_encdec.formats.plain_text import Sentences, read_sentences
 from keras_encdec.formats.record_reader import LineRecord, MalformedLine, RecordReader
-from keras_encdec.runtime.files import InputLines
+from keras_encdec.runtime.input_lines import InputLines
 
 
 class NBestRecord(NamedTuple):

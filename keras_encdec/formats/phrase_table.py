@@ -10,7 +10,7 @@ from keras_encdec.formats.encodings import BYTE_ORDER_MARK
 from keras_encdec.formats.fields import AROUND, finite_number, split_tokens
 from keras_encdec.formats.pair_format import Column, ColumnKind, ColumnText, PairFormat, Record
 from keras_encdec.formats.record_reader import MalformedLine, RecordReader
-from keras_encdec.runtime.files import InputLines
+from keras_encdec.runtime.input_lines import InputLines
 
 _UNDERSCORE = ord("_")
 

@@ -16,7 +16,7 @@ from keras_encdec.formats.pair_format import (
     token_log_probs_text,
 )
 from keras_encdec.formats.record_reader import MalformedLine, PairReader, PairRecord, RecordReader
-from keras_encdec.runtime.files import InputLines, unequal_lines
+from keras_encdec.runtime.input_lines import InputLines, unequal_lines
 
 
 class TsvReader(PairReader):

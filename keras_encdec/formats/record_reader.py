@@ -6,7 +6,7 @@ from typing import Generic, NamedTuple, Self, TypeVar
 
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding, undecodable
-from keras_encdec.runtime.files import InputLines
+from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.progress_state import count_error
 
 #: The type of the records that a reader yields.

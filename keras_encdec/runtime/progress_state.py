@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Self
 
 from keras_encdec.errors import FilePath, InputError, explained
-from keras_encdec.runtime.files import exists, open_output
+from keras_encdec.runtime.files import exists
+from keras_encdec.runtime.open_output import open_output
 from keras_encdec.runtime.settings_files import read_record
 from keras_encdec.runtime.unfinished import temporary_beside
 from keras_encdec.runtime.urls import is_url

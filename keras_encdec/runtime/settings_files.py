@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from keras_encdec.errors import FilePath
-from keras_encdec.runtime.files import open_output, read_contents
+from keras_encdec.runtime.files import read_contents
+from keras_encdec.runtime.open_output import open_output
 from keras_encdec.runtime.urls import is_url
 
 

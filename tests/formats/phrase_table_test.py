@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from keras_encdec.datasets import libreoffice_en_fr
 from keras_encdec.errors import InputError
 from keras_encdec.formats.phrase_table import PhraseTableReader, format_exponential, format_probability, parse_line
-from keras_encdec.runtime.files import open_output
+from keras_encdec.runtime.open_output import open_output
 
 DATA = pathlib.Path(__file__).parents[3] / "shared" / "data"
 NEEDS_DATA = pytest.mark.skipif(not DATA.is_dir(), reason=f"there are no more real phrase tables at {DATA}")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from keras_encdec.errors import InputError
-from keras_encdec.runtime.files import InputLines
+from keras_encdec.runtime.input_lines import InputLines
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "helpers"))
 

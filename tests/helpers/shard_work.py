@@ -6,7 +6,7 @@ import pathlib
 import signal
 
 from keras_encdec.errors import InputError
-from keras_encdec.runtime.files import FilePart
+from keras_encdec.runtime.input_lines import FilePart
 from keras_encdec.runtime.shards import Shard, ShardResult
 
 WORDS = ["one", "two", "three", "four", "five", "six"]

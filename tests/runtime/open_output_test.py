@@ -11,7 +11,9 @@ import pytest
 from numbered_lines import numbered_lines
 
 from keras_encdec.errors import InputError
-from keras_encdec.runtime.files import InputLines, check_distinct_files, open_output
+from keras_encdec.runtime.files import check_distinct_files
+from keras_encdec.runtime.input_lines import InputLines
+from keras_encdec.runtime.open_output import open_output
 
 
 @contextlib.contextmanager

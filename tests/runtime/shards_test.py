@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from plain_or_gzipped import read, write
 
 from keras_encdec.errors import InputError
-from keras_encdec.runtime.files import FilePart, InputLines, open_output
+from keras_encdec.runtime.input_lines import FilePart, InputLines
+from keras_encdec.runtime.open_output import open_output
 from keras_encdec.runtime.shards import DONE, MANIFEST, Shard, ShardFolder, ShardResult, cut, windows
 
 

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from keras_encdec.errors import InputError
-from keras_encdec.runtime.files import open_output
+from keras_encdec.runtime.open_output import open_output
 from keras_encdec.runtime.unfinished import new_folder, remove_unfinished, temporary_folder_beside, unfinished
 
 

@@ -9,7 +9,7 @@ from keras_encdec.errors import InputError, shortened
 from keras_encdec.formats.encodings import escape, model_words, unescape
 from keras_encdec.formats.feature_weights import check_weights
 from keras_encdec.formats.phrase_table import LOWEST_LOG_PROBABILITY, PhraseTableRecord
-from keras_encdec.runtime.files import InputLines
+from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.progress import Progress
 from keras_encdec.smt.ngrams.ngram_model import NgramModel
 

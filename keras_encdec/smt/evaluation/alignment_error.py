@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from keras_encdec.errors import FilePath, InputError, quoted
 from keras_encdec.formats.fields import AROUND, split_tokens
-from keras_encdec.runtime.files import InputLines
+from keras_encdec.runtime.input_lines import InputLines
 
 Link = tuple[int, int]
 

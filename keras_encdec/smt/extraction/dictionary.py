@@ -9,7 +9,9 @@ from typing import Any
 from keras_encdec.data.pairs import AlignedPair, open_aligned_pairs
 from keras_encdec.errors import FilePath
 from keras_encdec.formats.encodings import FileEncoding, unencodable
-from keras_encdec.runtime.files import InputLines, check_distinct_files, open_output
+from keras_encdec.runtime.files import check_distinct_files
+from keras_encdec.runtime.input_lines import InputLines
+from keras_encdec.runtime.open_output import open_output
 from keras_encdec.runtime.progress import FileSummary, Progress
 from keras_encdec.smt.extraction.extraction_options import DictionaryOptions
 from keras_encdec.task_options import SHORTLIST_WORDS

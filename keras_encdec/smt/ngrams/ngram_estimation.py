@@ -14,7 +14,9 @@ from keras_encdec.configuration import hyperparameter
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.fields import split_tokens
-from keras_encdec.runtime.files import InputLines, check_distinct_files, open_output
+from keras_encdec.runtime.files import check_distinct_files
+from keras_encdec.runtime.input_lines import InputLines
+from keras_encdec.runtime.open_output import open_output
 from keras_encdec.runtime.progress import FileSummary, Progress
 from keras_encdec.task_options import EncodingOption
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from keras_encdec.errors import FilePath, InputError, quoted, shortened
 from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.fields import LARGEST
-from keras_encdec.runtime.files import InputLines
+from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.remote_folders import LocalFiles
 from keras_encdec.smt.ngrams.ngram_estimation import END, UNKNOWN
 

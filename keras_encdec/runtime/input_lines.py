@@ -1,0 +1,291 @@
+"""Lines of plain and gzipped files."""
+
+import dataclasses
+import io
+import os
+import stat
+import weakref
+import zlib
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from isal import isal_zlib
+
+from keras_encdec.errors import FilePath, InputError, explained
+from keras_encdec.runtime.files import STANDARD_STREAM
+from keras_encdec.runtime.remote import RemoteInput
+from keras_encdec.runtime.urls import is_url
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+_BLOCK = 1 << 17
+# Longer than any line of text. Without a limit, a file that is not text could be read into memory as one line.
+_LONGEST_LINE = 1 << 26
+_GZIP_MAGIC = b"\x1f\x8b"
+# 15 bits, and 16 more for a gzip header and trailer.
+_WINDOW_BITS = 31
+
+
+class InputLines:
+    r"""The lines of a plain or gzipped file, as bytes.
+
+    The first two bytes of the file, not its name, decide whether it is gzipped. A line ends with a line feed, which is
+    not part of the line; a carriage return is. The file is read once, in blocks, so that the memory does not depend on
+    its size. Use it as a context manager, or call `close`.
+
+    Args:
+        path: the file, or its URL; "-" is the standard input; or a FilePart.
+
+    Attributes:
+        path: the path of the file, as errors name it.
+        line_number: int. Number of the last line yielded, from 1.
+        bytes_read: int. Bytes read so far of the file on disk; compressed bytes if it is gzipped.
+        bytes_total: int. Size of the file on disk, 0 when it is a pipe.
+        ended_with_newline: bool. Whether the last line had a line feed; `None` until all lines are read.
+
+    Raises:
+        InputError: from the constructor, if the file is missing, a directory, unreadable or empty, or is the standard
+            input that another InputLines is reading; during iteration, if compressed data are truncated or corrupt,
+            with the number of the line where they break off.
+
+    Example:
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "lines.gz")
+    ...     with open_output(path) as file:
+    ...         _ = file.write(b"one\ntwo\r\nthree")
+    ...     with InputLines(path) as lines:
+    ...         print(list(lines), lines.line_number, lines.ended_with_newline)
+    [b'one', b'two\r', b'three'] 3 False
+    """
+
+    # The lines of the standard input that were opened last: two readers at once would get alternate blocks.
+    _standard_input: ClassVar["weakref.ref[InputLines] | None"] = None
+
+    def __init__(self, path: FilePath) -> None:
+        self.path, self.line_number = path, 0
+        self.ended_with_newline: bool | None = None
+        self._file: io.IOBase
+        self._raw: CountedFile | RemoteInput | None
+        self._blocks: Iterator[bytes]
+        if isinstance(path, FilePart):
+            self._open_part(path)
+        else:
+            self._open_file(path)
+        self._lines = self._iterate()
+
+    def _open_part(self, part: "FilePart") -> None:
+        self.path, self.line_number = part.path, part.first_line - 1
+        self._file, self._raw = io.BytesIO(), None
+        self.bytes_total = len(part.data)
+        self._block, self._blocks = part.data, iter([])
+
+    def _open_file(self, path: FilePath) -> None:
+        standard = path == STANDARD_STREAM
+        if standard:
+            path = self.path = "standard input"
+            self._check_read_once()
+        if is_url(path):
+            self._raw = RemoteInput(os.fspath(path))
+            self.bytes_total = self._raw.size
+        else:
+            with explained(path, "to read a file"):
+                self._raw = CountedFile(os.dup(0) if standard else path, "rb")
+                status = os.fstat(self._raw.fileno())
+            self.bytes_total = status.st_size if stat.S_ISREG(status.st_mode) else 0
+        file: io.BufferedReader = io.BufferedReader(self._raw, _BLOCK)
+        self._file = file
+        try:
+            with explained(path, "to read a file"):
+                gzipped = file.peek(2)[:2] == _GZIP_MAGIC
+            self._blocks = decompressed(file, _BLOCK) if gzipped else iter(lambda: file.read1(_BLOCK), b"")
+            self._block = self._read()
+            if not self._block:
+                remedy = (
+                    "it can be read only once; check what is piped into it" if standard else "check how it was made"
+                )
+                raise InputError("found an empty file", "expected at least one line", remedy, path=path)
+        except InputError:
+            file.close()
+            raise
+        if standard:
+            InputLines._standard_input = weakref.ref(self)
+
+    @property
+    def bytes_read(self) -> int:
+        return self._raw.count if self._raw else self.bytes_total
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._lines
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the file. No further lines are read."""
+        self._lines.close()
+        self._file.close()
+
+    def _check_read_once(self) -> None:
+        other = InputLines._standard_input and InputLines._standard_input()
+        if other and not other._file.closed:
+            raise InputError(
+                "found - as the name of two inputs",
+                "expected one, because standard input can be read only once",
+                "give the name of a file for the other",
+                self.path,
+            )
+
+    def _read(self) -> bytes:
+        place = self.line_number + 1
+        try:
+            with explained(self.path, "to read", place):
+                return next(self._blocks, b"")
+        except BrokenGzip as error:
+            expected, remedy = "expected a complete gzip file", "copy or make the file again"
+            raise InputError(error.found, expected, remedy, self.path, place) from error
+
+    def _iterate(self) -> Generator[bytes]:
+        number, pending, held = self.line_number, [], 0
+        block, self._block = self._block, b""
+        while block:
+            lines = block.split(b"\n")
+            if len(lines) > 1:
+                pending.append(lines[0])
+                lines[0] = b"".join(pending)
+                pending, held = [lines.pop()], 0
+                for line in lines:
+                    number += 1
+                    self.line_number = number
+                    yield line
+            else:
+                pending.append(block)
+                held += len(block)
+                if held > _LONGEST_LINE:
+                    raise InputError(
+                        f"found a line of more than {_LONGEST_LINE >> 20} MiB",
+                        "expected lines of text",
+                        "name a text file, plain or gzipped",
+                        path=self.path,
+                        line=number + 1,
+                    )
+            block = self._read()
+        rest = b"".join(pending)
+        self.ended_with_newline = not rest
+        if rest:
+            self.line_number = number + 1
+            yield rest
+
+
+@dataclasses.dataclass(frozen=True)
+class FilePart:
+    """Consecutive lines of a file in memory, which `InputLines` reads in place of the file.
+
+    Attributes:
+        path: the path of the file, as errors name it.
+        first_line: int. Number of the first of the lines in the file, from 1.
+        data: bytes. The lines, uncompressed, with their line feeds.
+    """
+
+    path: str
+    first_line: int
+    data: bytes
+
+    def __fspath__(self) -> str:
+        return self.path
+
+
+def unequal_lines(first: InputLines, second: InputLines) -> InputError:
+    """Makes the error for two files with different numbers of lines. It reads both to the end to count them."""
+    counts = [_count_to_end(lines) for lines in (first, second)]
+    return InputError(
+        f"found {counts[0]} lines, and {counts[1]} lines in {second.path}",
+        "expected the same number",
+        "make the n-th line of the targets the translation of the n-th line of the sources",
+        path=first.path,
+    )
+
+
+def _count_to_end(lines: InputLines) -> int:
+    for _ in lines:
+        pass
+    return lines.line_number
+
+
+def decompressed(file: io.BufferedReader, size: int) -> Iterator[bytes]:
+    """Decompresses a gzip file of one or more members.
+
+    The file objects of `gzip` and `isal` are not used because they lose the last block of a truncated file, and with it
+    the number of the line where the file breaks off.
+
+    Args:
+        file: binary file with `read1`.
+        size: int. The largest number of bytes to read, and to yield, at once.
+
+    Yields:
+        bytes, never empty.
+
+    Raises:
+        BrokenGzip: if the data end early or are corrupt. All data before that are yielded first.
+    """
+    data = file.read1(size)
+    while data:
+        # Tapes fill up a file with zeros after a member.
+        data = data.lstrip(b"\0")
+        if data and not _GZIP_MAGIC.startswith(data[:2]):
+            raise BrokenGzip("found other data after gzipped data")
+        if data:
+            data = yield from _member(file, size, data)
+        data = data or file.read1(size)
+
+
+def _member(file: io.BufferedReader, size: int, data: bytes) -> Generator[bytes, None, bytes]:
+    """Yields the decompressed data of a member, and returns the data that were read after it."""
+    member = isal_zlib.decompressobj(_WINDOW_BITS)
+    while True:
+        try:
+            block = member.decompress(data, size)
+        except (isal_zlib.error, zlib.error) as error:  # type: ignore[misc]  # its stub says that it is an instance
+            raise BrokenGzip(f"found corrupt gzipped data ({error})") from error
+        if block:
+            yield block
+        if member.eof:
+            return member.unused_data
+        data = member.unconsumed_tail
+        # After a full block the decompressor may hold more output, even if it has consumed all input.
+        if not data and len(block) < size:
+            data = file.read1(size)
+            if not data:
+                raise BrokenGzip("found the end of the file inside gzipped data")
+
+
+class BrokenGzip(ValueError):
+    """Error: the data are not a complete gzip file.
+
+    Args:
+        found: str. What was found.
+    """
+
+    def __init__(self, found: str) -> None:
+        super().__init__(found)
+        self.found = found
+
+
+class CountedFile(io.FileIO):
+    """Unbuffered file that counts the bytes read, also of pipes, where `tell` does not work.
+
+    Attributes:
+        count: int. Bytes read so far.
+    """
+
+    count = 0
+
+    def readinto(self, buffer: "WriteableBuffer", /) -> int | None:
+        size = super().readinto(buffer)
+        self.count += size or 0
+        return size
