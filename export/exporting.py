@@ -86,7 +86,6 @@ def export_model(
 def _export(model_dir: FilePath, export_dir: pathlib.Path, options: ExportOptions) -> ExportResult:
     """Exports to a folder on this machine."""
     from keras_encdec.export.saved_model import write_saved_model
-    from keras_encdec.export.stored_weights import rounded_model
 
     config, model_name = options.serving_config, options.model_name
     labels = ModelsConfig(
@@ -98,8 +97,8 @@ def _export(model_dir: FilePath, export_dir: pathlib.Path, options: ExportOption
         _tensorflow_errors_explained(export_dir),
         new_version(export_dir, options.version, labels.largest_labelled) as made,
     ):
-        write_saved_model(directory, made.path, config, tokenization, model_name)
-        served = dataclasses.replace(directory, model=rounded_model(directory.model, config.weights))
+        rounded = write_saved_model(directory, made.path, config, tokenization, model_name)
+        served = dataclasses.replace(directory, model=rounded)
         check_version(served, made.path, tokenization, config.max_tokens)
     with locked(export_dir):
         # Read again: another process may have moved labels meanwhile.

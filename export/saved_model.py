@@ -17,6 +17,7 @@ from keras_encdec.export.served_model import ServedModel
 from keras_encdec.export.serving_config import ServingConfig
 from keras_encdec.export.versions import DESCRIPTION, RAW_TEXT, TOKENS, version_checksums
 from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.text import Vocabulary
 
 # Numbers of tokens per phrase, and of pairs per request, in the warm-up.
@@ -103,7 +104,7 @@ def write_saved_model(
     config: ServingConfig | None = None,
     tokenization: dict[str, bool] | None = None,
     model_name: str = "encdec",
-) -> None:
+) -> TranslationModel:
     """Writes a SavedModel with warm-up requests and a description.
 
     Args:
@@ -113,6 +114,9 @@ def write_saved_model(
         tokenization: dict of arguments of `Tokenizer`, for a model that reads raw text. Defaults to `None`: the model
             reads tokens.
         model_name: str. Name of the model on the server. Defaults to `"encdec"`.
+
+    Returns:
+        TranslationModel in float32 with the weights as they are stored, see `rounded_model`.
 
     Raises:
         RuntimeError: when a server could not run the graph, because of an error in this package.
@@ -131,6 +135,7 @@ def write_saved_model(
     sides = zip(("source", "target"), reversed(vocabularies) if directory.reverse else vocabularies, strict=True)
     write_warmup(extra / WARMUP, served.signatures, dict(sides), config.max_tokens, model_name)
     _describe(path, directory, config, tokenization)
+    return served.rounded_model()
 
 
 def _name_regression(path: pathlib.Path) -> None:

@@ -22,7 +22,7 @@ from keras_encdec.export.stored_weights import StoredWeights
 from keras_encdec.model_config import SOURCE_VOCABULARY, TARGET_VOCABULARY
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.log_probs import sequence_log_probs
-from keras_encdec.models.translation_model import model_in_dtype
+from keras_encdec.models.translation_model import TranslationModel, model_in_dtype
 from keras_encdec.text import Tokenizer
 from keras_encdec.text.lexical_shortlist import LexicalShortlist
 from keras_encdec.text.rare_words import is_position_word, position_distance, read_dictionary
@@ -100,6 +100,10 @@ class ServedModel:
         self.resources.weights = list({weight.ref(): weight for graph in graphs for weight in graph.variables}.values())
         self.resources.stored_weights = self._stored.weights
         self.resources.parts = [weight.parts for weight in self._stored.weights]
+
+    def rounded_model(self) -> TranslationModel:
+        """Returns the model with the weights as they are stored."""
+        return self._stored.rounded_model()
 
     def score(self, source: tf.Tensor, target: tf.Tensor) -> Tensors:
         """Computes ln p of each pair, and counts its predicted tokens and its target words outside the shortlist."""

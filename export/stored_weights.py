@@ -109,11 +109,15 @@ def rounded_model(model: TranslationModel, form: str) -> TranslationModel:
     model = model_in_dtype(model, "float32")
     if form == "float32":
         return model
+    return _with_weights(model, [stored(keras.ops.convert_to_numpy(weight), form) for weight in model.weights])
+
+
+def _with_weights(model: TranslationModel, parts: Sequence[Parts]) -> TranslationModel:
+    """Returns a model like this one with weights that are restored from their parts, in the order of its weights."""
     other = type(model).from_config(model.get_config())
     copy_weights(model, other)
-    for weight in other.weights:
-        array = keras.ops.convert_to_numpy(weight)
-        weight.assign(restored(stored(array, form), array.shape))
+    for weight, parts_of_weight in zip(other.weights, parts, strict=True):
+        weight.assign(restored(parts_of_weight, weight.shape))
     return other
 
 
@@ -165,15 +169,21 @@ class StoredWeights:
     """
 
     def __init__(self, model: TranslationModel, form: str) -> None:
-        self._weights: dict[int, StoredWeight] = {}
-        for weight in model.weights:
-            parts = stored(keras.ops.convert_to_numpy(weight), form)
-            if _is_sparse(parts) or parts["values"].dtype != np.float32:
-                self._weights[id(weight)] = StoredWeight(parts, tuple(weight.shape))
+        self._model, self._is_rounded = model, form != "float32"
+        self._parts = [stored(keras.ops.convert_to_numpy(weight), form) for weight in model.weights]
+        self._weights = {
+            id(weight): StoredWeight(parts, tuple(weight.shape))
+            for weight, parts in zip(model.weights, self._parts, strict=True)
+            if _is_sparse(parts) or parts["values"].dtype != np.float32
+        }
 
     @property
     def weights(self) -> list[StoredWeight]:
         return list(self._weights.values())
+
+    def rounded_model(self) -> TranslationModel:
+        """Returns what `rounded_model` returns, without rounding again."""
+        return _with_weights(self._model, self._parts) if self._is_rounded else self._model
 
     def in_use(self) -> keras.StatelessScope:
         """Makes a context in which the model computes with the stored weights instead of its variables."""

@@ -49,10 +49,7 @@ class RemoteInput(io.RawIOBase):
         self.count, self._url = 0, url
         with _explained(url, "to read it"):
             store, path = _store(url)
-            info = store.info(path)
-            if info.get("type") == "directory":
-                raise IsADirectoryError
-            self.size = int(info.get("size") or 0)
+            self.size = _file_size(store, path)
             self._file = store.open(path, "rb", block_size=_READ_BLOCK)
 
     def readable(self) -> bool:
@@ -216,23 +213,33 @@ def remote_sizes(url: str, deep: bool = True) -> dict[str, int]:
         return {name[len(path) :].lstrip("/"): size for name, size in files.items()}
 
 
-def fetch(url: str, path: pathlib.Path, size: int) -> None:
+def fetch(url: str, path: pathlib.Path, size: int | None = None) -> None:
     """Copies a remote file to this machine, into a folder that is created if it is missing.
 
     Args:
         url: str.
         path: pathlib.Path of the copy.
-        size: int. Its size in bytes.
+        size: int. Its size in bytes. Defaults to `None`: the store is asked for it.
 
     Raises:
-        InputError: if it cannot be read, or has another size.
+        InputError: if there is no such file, it cannot be read, or it has another size.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with _explained(url, "to read it"):
         store, remote_path = _store(url)
+        if size is None:
+            size = _file_size(store, remote_path)
         store.get_file(remote_path, os.fspath(path))
-        if path.stat().st_size != size:
+        if size and path.stat().st_size != size:
             raise OSError(f"{path.stat().st_size:,} bytes arrived of {size:,}")
+
+
+def _file_size(store: Any, path: str) -> int:
+    """Returns the size of a file, 0 if the store does not say; raises an OSError for a folder or no file."""
+    info = store.info(path)
+    if info.get("type") == "directory":
+        raise IsADirectoryError
+    return int(info.get("size") or 0)
 
 
 def _protocol(url: str) -> str:

@@ -4,7 +4,6 @@ import atexit
 import concurrent.futures
 import contextlib
 import functools
-import io
 import os
 import pathlib
 import shutil
@@ -15,7 +14,6 @@ from typing import BinaryIO, Self
 
 from keras_encdec.errors import EncdecWarning, FilePath, InputError, explained, name_in_errors
 from keras_encdec.runtime.remote import (
-    RemoteInput,
     RemoteOutput,
     check_remote_writable,
     fetch,
@@ -215,17 +213,11 @@ class LocalFiles:
         if not is_url(path):
             return url
         if url not in self._copies:
-            self._copies[url] = self._stack.enter_context(_fetched(url))
+            folder, _, name = url.rpartition("/")
+            copy = self._stack.enter_context(_temporary_folder(folder)) / name
+            fetch(url, copy)
+            self._copies[url] = os.fspath(copy)
         return self._copies[url]
-
-
-@contextlib.contextmanager
-def _fetched(url: str) -> Iterator[str]:
-    with _temporary_folder(url.rpartition("/")[0]) as folder:
-        path = folder / url.rpartition("/")[2]
-        with contextlib.closing(RemoteInput(url)) as read, open(path, "wb") as file:
-            shutil.copyfileobj(io.BufferedReader(read, _BLOCK), file)
-        yield os.fspath(path)
 
 
 def _fetch_folder(url: str, folder: pathlib.Path, only: Callable[[str], bool]) -> None:

@@ -60,14 +60,14 @@ class Arc(NamedTuple):
     """A phrase that continues a hypothesis.
 
     Attributes:
-        previous: Hypothesis.
+        previous: SearchNode.
         option: PhraseOption.
         start, end: int. The first source word of the phrase, and the word after its last.
         language_model: float. ln p of its words, and of the sentence's end after the last phrase.
         score: float. The weighted sum of all features.
     """
 
-    previous: "Hypothesis"
+    previous: "SearchNode"
     option: PhraseOption
     start: int
     end: int
@@ -75,8 +75,10 @@ class Arc(NamedTuple):
     score: float
 
 
-class Hypothesis:
-    """Recombined translations, which cover the same source words and have the same scores for all continuations.
+class SearchNode:
+    """Recombined translations, a hypothesis of the search.
+
+    They cover the same source words, and have the same scores for all continuations.
 
     Attributes:
         score: float. The weighted sum of the features of the best translation.
@@ -104,7 +106,7 @@ _Memo = dict[tuple["State", bool], tuple[float, "State"]]
 class _Edge(NamedTuple):
     """Pairs of a hypothesis and an option: all hypotheses of a coverage that end at one word, all options of a span."""
 
-    hypotheses: list[Hypothesis]  # the best first
+    hypotheses: list[SearchNode]  # the best first
     options: Sequence[PhraseOption]  # the best first
     memos: list[_Memo]  # one for each option
     jump: float  # the weighted distortion
@@ -115,7 +117,7 @@ class _Edge(NamedTuple):
 
 
 # For each coverage: hypotheses by the end of their last phrase and the state of the language model.
-_Stack = dict[int, dict[tuple[int, "State"], Hypothesis]]
+_Stack = dict[int, dict[tuple[int, "State"], SearchNode]]
 # The negative estimate of the total, a serial number, the edge, the numbers of the hypothesis and the option in it,
 # ln p and state of the phrase, and the score of the phrase.
 _Candidate = tuple[float, int, _Edge, int, int, tuple[float, int], float]
@@ -144,8 +146,8 @@ class PhraseSearch:
         self._model, self._weights = model, weights
         self._pop_limit, self._distortion_limit = pop_limit, distortion_limit
 
-    def search(self, length: int, spans: Spans) -> Hypothesis:
-        """Finds translations of a sentence, recombined into one hypothesis.
+    def search(self, length: int, spans: Spans) -> SearchNode:
+        """Finds translations of a sentence, recombined into one node.
 
         Args:
             length: int. Number of words in the sentence.
@@ -153,11 +155,11 @@ class PhraseSearch:
                 word has an option.
 
         Returns:
-            Hypothesis, for `distinct_derivations`.
+            SearchNode, for `distinct_derivations`.
         """
-        begin = Hypothesis(0.0, self._model.begin, 0)
+        begin = SearchNode(0.0, self._model.begin, 0)
         if not length:
-            goal = Hypothesis(0.0, self._model.empty, 0)
+            goal = SearchNode(0.0, self._model.empty, 0)
             log10, _ = self._model.advance(self._model.begin, END)
             goal.score = self._weights.language_model * log10 * LN_10
             empty = PhraseOption.empty(len(self._weights.translation))
@@ -185,7 +187,7 @@ class _Sentence:
         self._futures: dict[int, float] = {}
         self._edges: list[list[_Edge]] = [[] for _ in range(length + 1)]
 
-    def search(self, begin: Hypothesis, pop_limit: int) -> Hypothesis:
+    def search(self, begin: SearchNode, pop_limit: int) -> SearchNode:
         stack = {0: {(0, begin.state): begin}}
         for covered in range(self._length):
             for coverage, hypotheses in stack.items():
@@ -195,9 +197,9 @@ class _Sentence:
         (goal,) = next(iter(stack.values())).values()
         return goal
 
-    def _add_edges(self, coverage: int, covered: int, hypotheses: Iterable[Hypothesis]) -> None:
+    def _add_edges(self, coverage: int, covered: int, hypotheses: Iterable[SearchNode]) -> None:
         """Adds the continuations of a coverage whose jump, and the jump back to the first gap, is within the limit."""
-        by_end: dict[int, list[Hypothesis]] = {}
+        by_end: dict[int, list[SearchNode]] = {}
         for hypothesis in sorted(hypotheses, key=lambda hypothesis: -hypothesis.score):
             by_end.setdefault(hypothesis.end, []).append(hypothesis)
         gap = (~coverage & (coverage + 1)).bit_length() - 1
@@ -255,7 +257,7 @@ class _Sentence:
             total = previous.score + score
             hypothesis = same_coverage.get(key)
             if hypothesis is None:
-                hypothesis = same_coverage[key] = Hypothesis(total, state, edge.end)
+                hypothesis = same_coverage[key] = SearchNode(total, state, edge.end)
             elif total > hypothesis.score:
                 hypothesis.score = total
             hypothesis.arcs.append(Arc(previous, edge.options[j], edge.start, edge.end, log_prob, score))

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from operator import mul
 
 from keras_encdec.smt.decoder.phrase_options import UNKNOWN_WORD_PENALTY, DecoderWeights
-from keras_encdec.smt.decoder.phrase_search import Arc, Hypothesis
+from keras_encdec.smt.decoder.phrase_search import Arc, SearchNode
 
 
 class PhraseTranslation:
@@ -76,11 +76,11 @@ def _number(value: float) -> str:
 _DERIVATIONS_OF_EACH = 20
 
 
-def distinct_derivations(goal: Hypothesis, number: int) -> Iterator[list[Arc]]:
+def distinct_derivations(goal: SearchNode, number: int) -> Iterator[list[Arc]]:
     """Yields the derivations with the highest scores whose texts differ, the best first.
 
     Args:
-        goal: Hypothesis of a whole sentence.
+        goal: SearchNode, at which the translations of a whole sentence end.
         number: int. Maximum number of derivations. There may be fewer, as at most 20 times this number are examined.
 
     Yields:
@@ -99,42 +99,40 @@ def distinct_derivations(goal: Hypothesis, number: int) -> Iterator[list[Arc]]:
                 return
 
 
-def _derivation(hypothesis: Hypothesis, rank: int) -> list[Arc]:
+def _derivation(node: SearchNode, rank: int) -> list[Arc]:
     arcs: list[Arc] = []
-    while hypothesis.arcs:
-        _, number, rank = hypothesis.ranked[rank]
-        arcs.append(hypothesis.arcs[number])
-        hypothesis = arcs[-1].previous
+    while node.arcs:
+        _, number, rank = node.ranked[rank]
+        arcs.append(node.arcs[number])
+        node = arcs[-1].previous
     return arcs[::-1]
 
 
-def _ranked(hypothesis: Hypothesis, rank: int) -> tuple[float, int, int] | None:
+def _ranked(node: SearchNode, rank: int) -> tuple[float, int, int] | None:
     """Computes the derivation of a rank when it is needed, by algorithm 3 of Huang and Chiang, 2005 (W05-1506).
 
     Args:
-        hypothesis: Hypothesis. Either all lower ranks have been computed, or none.
+        node: SearchNode. Either all lower ranks have been computed, or none.
         rank: int, from 0.
 
     Returns:
         A tuple of the score, the number of the last arc and the rank of the derivation that it continues; `None` for
         a rank beyond the last.
     """
-    if not hypothesis.arcs:
+    if not node.arcs:
         return None if rank else (0.0, 0, 0)
-    if hypothesis.candidates is None:
-        hypothesis.candidates = [
-            (-arc.previous.score - arc.score, number, 0) for number, arc in enumerate(hypothesis.arcs)
-        ]
-        heapq.heapify(hypothesis.candidates)
-    while len(hypothesis.ranked) <= rank:
-        if hypothesis.ranked:
-            _, number, below = hypothesis.ranked[-1]
-            arc = hypothesis.arcs[number]
+    if node.candidates is None:
+        node.candidates = [(-arc.previous.score - arc.score, number, 0) for number, arc in enumerate(node.arcs)]
+        heapq.heapify(node.candidates)
+    while len(node.ranked) <= rank:
+        if node.ranked:
+            _, number, below = node.ranked[-1]
+            arc = node.arcs[number]
             if (following := _ranked(arc.previous, below + 1)) is not None:
-                heapq.heappush(hypothesis.candidates, (-following[0] - arc.score, number, below + 1))
-        if not hypothesis.candidates:
+                heapq.heappush(node.candidates, (-following[0] - arc.score, number, below + 1))
+        if not node.candidates:
             return None
-        negative, number, below = heapq.heappop(hypothesis.candidates)
-        _ranked(hypothesis.arcs[number].previous, below)  # computes the entry that `_derivation` reads
-        hypothesis.ranked.append((-negative, number, below))
-    return hypothesis.ranked[rank]
+        negative, number, below = heapq.heappop(node.candidates)
+        _ranked(node.arcs[number].previous, below)  # computes the entry that `_derivation` reads
+        node.ranked.append((-negative, number, below))
+    return node.ranked[rank]

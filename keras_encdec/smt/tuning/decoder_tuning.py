@@ -160,26 +160,47 @@ def tune_decoder(
     if weights is None:
         weights = initial_weights(number_of_scores(phrase_table))
     initial = {name: [float(value) for value in numbers] for name, numbers in weights.items()}
-    if is_url(output_dir):
-        staged = StagedFolder(os.fspath(output_dir), existing=True, after_errors=True)
+    task = _DecoderTask(
+        (source, phrase_table, language_model), references, metric, initial, options, decoding, progress
+    )
+    if not is_url(output_dir):
+        return task.tune(output_dir, report)
+    staged = StagedFolder(os.fspath(output_dir), existing=True, after_errors=True)
 
-        def report_and_save(tuned: TuningRound) -> None:
-            staged.upload_in_background()
-            report(tuned)
+    def report_and_save(tuned: TuningRound) -> None:
+        staged.upload_in_background()
+        report(tuned)
 
-        with staged as folder:
-            given = (source, references, phrase_table, language_model, folder, initial, options, decoding)
-            tuning = tune_decoder(*given, report=report_and_save, progress=progress)
-        there = [
-            dataclasses.replace(each, nbest=joined(output_dir, os.path.basename(each.nbest))) for each in tuning.rounds
-        ]
-        return dataclasses.replace(tuning, rounds=tuple(there))
-    with new_folder(output_dir) as folder:
-        decoder = _RecordedDecoder(folder, (source, phrase_table, language_model), decoding, progress)
-        rounds, is_converged = _tune_in_turns(decoder, references, metric, initial, options, report)
-        result = DecoderTuning(metric.label, tuple(rounds), is_converged)
-        _write(folder / "weights", result.weights, result.best.score)
-    return result
+    with staged as folder:
+        tuning = task.tune(folder, report_and_save)
+    rounds = [
+        dataclasses.replace(tuned, nbest=joined(output_dir, os.path.basename(tuned.nbest))) for tuned in tuning.rounds
+    ]
+    return dataclasses.replace(tuning, rounds=tuple(rounds))
+
+
+@dataclasses.dataclass(frozen=True)
+class _DecoderTask:
+    """What `tune_decoder` tunes, apart from where it writes."""
+
+    files: tuple[FilePath, FilePath, FilePath]  # the sentences, the phrase table and the language model
+    references: Sequence[FilePath]
+    metric: CorpusMetric
+    weights: dict[str, list[float]]
+    options: DecoderTuningOptions
+    decoding: DecodingOptions
+    progress: ShowProgress
+
+    def tune(self, output_dir: FilePath, report: Callable[[TuningRound], object]) -> DecoderTuning:
+        """Tunes in a directory on this machine."""
+        with new_folder(output_dir) as folder:
+            decoder = _RecordedDecoder(folder, self.files, self.decoding, self.progress)
+            rounds, is_converged = _tune_in_turns(
+                decoder, self.references, self.metric, dict(self.weights), self.options, report
+            )
+            result = DecoderTuning(self.metric.label, tuple(rounds), is_converged)
+            _write(folder / "weights", result.weights, result.best.score)
+        return result
 
 
 def _tune_in_turns(
