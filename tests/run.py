@@ -39,7 +39,7 @@ COMPUTED = [
     "scoring/ngram_scorer_test.py",
     "scoring/scorer_test.py",
     "decoding/attention_test.py",
-    "decoding/candidates_test.py",
+    "decoding/search_batches_test.py",
     "decoding/contract_test.py",
     "decoding/forbidden_words_test.py",
     "decoding/generator_test.py",

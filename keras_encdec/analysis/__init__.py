@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING
 from keras_encdec.runtime.imports import lazy_imports
 
 if TYPE_CHECKING:
+    from keras_encdec.analysis.gates import PhraseGates as PhraseGates
+    from keras_encdec.analysis.gates import UnitGates as UnitGates
+    from keras_encdec.analysis.gates import phrase_gates as phrase_gates
     from keras_encdec.analysis.page.score_sections import SampledTargets as SampledTargets
     from keras_encdec.analysis.page.score_sections import best_targets as best_targets
     from keras_encdec.analysis.page.score_sections import sampled_targets as sampled_targets
@@ -18,10 +21,7 @@ if TYPE_CHECKING:
     from keras_encdec.analysis.table_sample import TableSample as TableSample
     from keras_encdec.analysis.table_sample import read_preferences as read_preferences
     from keras_encdec.analysis.table_sample import read_table_sample as read_table_sample
-    from keras_encdec.analysis.vectors import PhraseGates as PhraseGates
-    from keras_encdec.analysis.vectors import UnitGates as UnitGates
     from keras_encdec.analysis.vectors import Vectors as Vectors
-    from keras_encdec.analysis.vectors import phrase_gates as phrase_gates
     from keras_encdec.analysis.vectors import phrase_vectors as phrase_vectors
     from keras_encdec.analysis.vectors import project as project
     from keras_encdec.analysis.vectors import word_vectors as word_vectors

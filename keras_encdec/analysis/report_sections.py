@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from keras_encdec.analysis.gates import has_gates, phrase_gates
 from keras_encdec.analysis.page.character_sections import rare_words_section, spelt_words, spelt_words_section
 from keras_encdec.analysis.page.page import Section
 from keras_encdec.analysis.page.score_sections import (
@@ -25,9 +26,7 @@ from keras_encdec.analysis.score_statistics import ScoreComparison, bleu_by_leng
 from keras_encdec.analysis.table_sample import TablePair, TableSample, read_table_sample
 from keras_encdec.analysis.vectors import (
     Vectors,
-    has_gates,
     length_groups,
-    phrase_gates,
     phrase_vectors,
     project,
     rare_word_vectors,

@@ -9,9 +9,9 @@ from keras import ops
 
 from keras_encdec.backend.compiled_call import BatchReduction, compiled_call
 from keras_encdec.backend.types import SearchState, Structure, Tensor
-from keras_encdec.decoding.candidates import Candidates, words_of_columns
 from keras_encdec.decoding.ensemble import Ensemble, EnsembleCandidates, EnsembleMemory, EnsembleState
 from keras_encdec.decoding.sampler import Sampler
+from keras_encdec.decoding.search_batches import Candidates, words_of_columns
 from keras_encdec.text.vocabulary import END, PADDING
 
 #: Candidate words as a step reads them: their ids, "words", and their output weights, "weights".

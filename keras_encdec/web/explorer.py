@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from keras_encdec import __version__
-from keras_encdec.analysis.vectors import END_OF_SEQUENCE, has_gates, phrase_gates
+from keras_encdec.analysis.gates import END_OF_SEQUENCE, has_gates, phrase_gates
 from keras_encdec.data.batches import WIDTH_STEP
 from keras_encdec.decoding.beam_sampler import BeamSampler
 from keras_encdec.decoding.random_sampler import RandomSampler

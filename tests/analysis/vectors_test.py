@@ -4,8 +4,9 @@ from keras import ops
 from toy_models import SOURCE_WORDS, TARGET_WORDS, save_model
 
 from keras_encdec.analysis import PhraseGates, UnitGates, phrase_gates
+from keras_encdec.analysis.gates import has_gates
 from keras_encdec.analysis.page.state_sections import map_regions, projector_files
-from keras_encdec.analysis.vectors import Vectors, has_gates, phrase_vectors, project, word_vectors
+from keras_encdec.analysis.vectors import Vectors, phrase_vectors, project, word_vectors
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models import to_symbols
 

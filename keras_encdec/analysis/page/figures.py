@@ -13,9 +13,9 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
+from keras_encdec.analysis.gates import PhraseGates, UnitGates
 from keras_encdec.analysis.page.page import Drawing, utf8
 from keras_encdec.analysis.score_statistics import BinnedScores, LengthBleu, ScoreComparison
-from keras_encdec.analysis.vectors import PhraseGates, UnitGates
 
 if TYPE_CHECKING:  # matplotlib 3.10 lacks RcKeyType
     from matplotlib.typing import RcKeyType

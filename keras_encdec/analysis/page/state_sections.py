@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
+from keras_encdec.analysis.gates import PhraseGates, UnitGates
 from keras_encdec.analysis.page.figures import (
     BLUE,
     GREY,
@@ -22,7 +23,7 @@ from keras_encdec.analysis.page.figures import (
     rendered,
 )
 from keras_encdec.analysis.page.page import Scatter, Section, Table, fill, utf8
-from keras_encdec.analysis.vectors import PhraseGates, UnitGates, Vectors
+from keras_encdec.analysis.vectors import Vectors
 from keras_encdec.decoding.text_generator import TextHypothesis
 
 ENDS = 8

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from toy_search import toy
 
-from keras_encdec.decoding import BeamSampler, Generator, GreedySampler, RandomSampler, candidates
+from keras_encdec.decoding import BeamSampler, Generator, GreedySampler, RandomSampler, search_batches
 from keras_encdec.text.vocabulary import END
 
 SOURCES = [[3, 4, 2], [5, 2], [6, 3, 7, 4, 2], [2], [8, 8, 2]]
@@ -143,9 +143,9 @@ def test_candidates_must_be_ids_of_the_model(model):
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_each_allowed_column_is_a_word_of_the_source(lists, shared):
-    words = [candidates.with_special_ids(each) for each in lists]
-    width = candidates.compiled_width(candidates.candidates_needed(words, shared), WORDS + 3)
-    batch = candidates.batch_candidates(words, shared, width)
+    words = [search_batches.with_special_ids(each) for each in lists]
+    width = search_batches.compiled_width(search_batches.candidates_needed(words, shared), WORDS + 3)
+    batch = search_batches.batch_candidates(words, shared, width)
     rows = np.broadcast_to(batch.words, (len(lists), width))
     for row, allowed, own in zip(rows, batch.allowed, words, strict=True):
         assert row[allowed].tolist() == own.tolist()
