@@ -1,9 +1,7 @@
 """The trained model that comes with the package: found by its name, and of use in the first minute."""
 
 import json
-import pathlib
 import shutil
-import subprocess
 import sys
 
 import pytest
@@ -15,7 +13,7 @@ from keras_encdec.datasets import libreoffice_en_fr
 from keras_encdec.diagnosis.diagnosis import check_path
 from keras_encdec.errors import InputError
 from keras_encdec.formats import InputLines
-from keras_encdec.model_config import PACKAGED, STARTER, check_model_directory, model_path, packaged_models
+from keras_encdec.model_config import PACKAGED, STARTER
 from keras_encdec.model_directory import ModelDirectory, load_model
 from keras_encdec.models import RecurrentEncoderDecoder, RNNEncoderDecoder
 from keras_encdec.scoring import TextScorer
@@ -28,33 +26,6 @@ FOLDER = PACKAGED / STARTER
 def elsewhere(tmp_path, monkeypatch):
     """Runs each test in an empty working directory."""
     monkeypatch.chdir(tmp_path)
-
-
-def test_a_name_is_that_of_the_model_unless_there_is_such_a_path():
-    assert packaged_models() == [STARTER]
-    assert model_path(STARTER) == model_path(pathlib.Path(STARTER)) == FOLDER
-    assert model_path(f"./{STARTER}") == pathlib.Path(STARTER) and model_path("other") == pathlib.Path("other")
-    pathlib.Path(STARTER).mkdir()
-    assert model_path(STARTER) == pathlib.Path(STARTER)
-    with pytest.raises(InputError, match="^libreoffice_en_fr: found no config.json in it, expected a model directory"):
-        check_model_directory(STARTER)
-
-
-def test_an_unknown_name_is_an_error_that_lists_the_names():
-    expected = (
-        r"french: found no such directory, expected .* encdec-train, or the name of a model .*\(libreoffice_en_fr\)"
-    )
-    for load in (check_model_directory, ModelDirectory.load, TextScorer.open):
-        with pytest.raises(InputError, match=expected):
-            load("french")
-    with pytest.raises(InputError) as raised:
-        check_model_directory("models/french")
-    assert "of the package" not in str(raised.value)
-
-
-def test_a_name_is_found_without_keras():
-    code = f"from keras_encdec.model_config import *; check_model_directory({STARTER!r}); import sys; "
-    subprocess.run([sys.executable, "-c", f"{code} assert 'keras' not in sys.modules"], check=True)
 
 
 def test_it_is_small_and_undamaged_and_has_what_it_needs_alone():

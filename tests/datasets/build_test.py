@@ -1,114 +1,13 @@
 """How the packaged dataset is built from Debian packages."""
 
 import gzip
-import io
-import struct
-import tarfile
 
 import pytest
+from toy_packages import make_catalog, make_package
 
 from keras_encdec.datasets import build
 from keras_encdec.datasets.build import is_useful, select
-from keras_encdec.datasets.libreoffice import clean_message, find_package, read_catalog, read_help_page, read_package
 from keras_encdec.errors import InputError
-
-
-def make_catalog(messages, order="<"):
-    """The bytes of an .mo file, as msgfmt writes it, without the hash table."""
-    count, strings, tables = len(messages), b"", [[], []]
-    start = 28 + 16 * count
-    for side in (0, 1):
-        for message in sorted(messages):
-            data = message[side].encode()
-            tables[side] += [len(data), start + len(strings)]
-            strings += data + b"\0"
-    header = struct.pack(order + "7I", 0x950412DE, 0, count, 28, 28 + 8 * count, 0, start)
-    return header + struct.pack(f"{order}{4 * count}I", *tables[0], *tables[1]) + strings
-
-
-def make_package(path, files):
-    """Writes a .deb with these files: name to bytes."""
-    data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode="w:xz") as archive:
-        for name, content in files.items():
-            member = tarfile.TarInfo("./" + name)
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    package = b"!<arch>\n"
-    # The first member has an odd length, so that the padding is passed over.
-    for name, content in (
-        ("debian-binary", b"2.0"),
-        ("control.tar.xz", b"xx"),
-        ("data.tar.xz", data.getvalue()),
-    ):
-        package += f"{name:<16}{0:<12}{0:<6}{0:<6}{100644:<8}{len(content):<10}`\n".encode()
-        package += content + b"\n" * (len(content) % 2)
-    path.write_bytes(package)
-
-
-def test_a_help_page_gives_its_paragraphs_by_id():
-    html = """<html><body><p>no id</p>
-      <h1 id="hd_1" dir="auto"><a name="x"></a>First
-         Steps</h1>
-      <p id="par_1" class="paragraph">Choose <span class="emph">File &amp; Print</span><br>now.</p>
-      <p id="par_1">an embedded copy</p><p id="par_2" class="code">x = 1</p>
-      <p id="par_3"> </p></body></html>"""
-    assert read_help_page(html) == {"hd_1": "First Steps", "par_1": "Choose File & Print now."}
-
-
-def test_a_help_page_gives_the_default_text_where_systems_differ():
-    html = (
-        '<p id="a">Press Shift+<span id="s" class="switchinline"><span hidden="true" class="MAC">'
-        '<span class="keycode">Command</span></span><span hidden="true">Ctrl</span></span>+N.</p>'
-        '<p id="b">See <span class="switchinline"><span hidden="true" class="CALC">Sheets</span></span>.</p>'
-    )
-    assert read_help_page(html) == {"a": "Press Shift+Ctrl+N.", "b": "See Sheets."}
-
-
-@pytest.mark.parametrize("order", "<>")
-def test_a_catalog_gives_its_messages_in_either_byte_order(order):
-    messages = [("", "Content-Type: x"), ("menu|open\x04_Open", "_Ouvrir"), ("a\x04one\0many", "un\0des")]
-    assert list(read_catalog(make_catalog(messages, order))) == [("_Open", "_Ouvrir")]
-
-
-def test_a_file_that_is_not_a_catalog_is_an_error():
-    with pytest.raises(ValueError, match="magic"):
-        list(read_catalog(bytes(40)))
-
-
-@pytest.mark.parametrize(
-    ("message", "text"),
-    [
-        ("~File", "File"),
-        ("Fo_rmulaire :", "Formulaire :"),
-        ("About %PRODUCTNAME\nHelp", "About LibreOffice Help"),
-        ("100 %", "100 %"),
-        ("$(ARG1) rows", None),
-        ("%1 pages", None),
-        ("<b>bold</b>", None),
-        ("{name}", None),
-    ],
-)
-def test_a_message_is_made_plain_text_unless_it_has_placeholders(message, text):
-    assert clean_message(message) == text
-
-
-def test_a_package_gives_its_files(tmp_path):
-    make_package(tmp_path / "tool_1%3a2-3_all.deb", {"usr/a.txt": b"A", "usr/b.txt": b"B" * 2000})
-    path = find_package(tmp_path, "tool")
-    assert dict(read_package(path)) == {"usr/a.txt": b"A", "usr/b.txt": b"B" * 2000}
-
-
-def test_the_error_for_a_missing_package_says_how_to_get_it(tmp_path):
-    with pytest.raises(InputError, match="apt-get download tool"):
-        find_package(tmp_path, "tool")
-
-
-@pytest.mark.parametrize("content", [b"", b"!<arch>\n", b"not a package at all" * 10])
-def test_a_broken_package_is_an_error_with_its_path(tmp_path, content):
-    (tmp_path / "x.deb").write_bytes(content)
-    with pytest.raises(InputError, match="x.deb"):
-        list(read_package(tmp_path / "x.deb"))
 
 
 def test_paragraphs_are_split_if_both_have_the_same_number_of_sentences():

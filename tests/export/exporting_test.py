@@ -122,6 +122,7 @@ def test_a_version_that_does_not_score_as_the_model_is_not_published(
         shutil.copytree(scores_only / "1", path, dirs_exist_ok=True)
         if what == "no graph":
             (path / "saved_model.pb").write_bytes(b"no graph")
+        return directory.model
 
     monkeypatch.setattr("keras_encdec.export.saved_model.write_saved_model", spoilt)
     folder = shutil.copytree(scores_only, tmp_path / "models")

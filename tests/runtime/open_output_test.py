@@ -11,7 +11,6 @@ import pytest
 from numbered_lines import numbered_lines
 
 from keras_encdec.errors import InputError
-from keras_encdec.runtime.files import check_distinct_files
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.open_output import open_output
 
@@ -134,12 +133,6 @@ def test_a_closed_pipe_is_a_broken_pipe_error():
     with pytest.raises(BrokenPipeError), open_output(f"/dev/fd/{theirs}") as file:
         file.write(b"x\n")
     os.close(theirs)
-
-
-def test_an_input_that_is_also_an_output_is_an_error(tmp_path):
-    check_distinct_files(tmp_path / "a", None, tmp_path / "b", "-", "-")
-    with pytest.raises(ValueError, match=r"found one file for two purposes \(.*/a\), expected a different file"):
-        check_distinct_files(tmp_path / "a", tmp_path / "b", tmp_path / "b" / ".." / "a")
 
 
 def test_a_name_may_have_255_characters(tmp_path):

@@ -4,13 +4,10 @@ import pytest
 
 from keras_encdec.architectures import preset_names
 from keras_encdec.architectures.architecture_registry import architecture
-from keras_encdec.architectures.configurations import RecurrentEncoderDecoderConfig
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.trainers import TrainingConfig, TrainingData
 from keras_encdec.trainers.training_config import check_together
-
-TABLE, TSV = {"phrase_table": "table.gz"}, {"tsv": "pairs.tsv"}
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -113,45 +110,6 @@ def test_settings_that_contradict_are_refused(values, expected):
         TrainingConfig(**values)
 
 
-@pytest.mark.parametrize(
-    "values, expected",
-    [
-        ({**TABLE, "tokenize": True}, "found tokenize with phrase_table, whose text is in tokens; drop tokenize"),
-        ({**TSV, "lowercase": True}, "found lowercase without tokenize, expected both: text in tokens is not changed"),
-        ({**TSV, "validation": ("a", "b")}, "found 2 files in validation, expected 1 as for training"),
-        ({"source": "s", "target": "t", "validation": ("a",)}, "found 1 files in validation, expected 2 as for"),
-    ],
-)
-def test_data_options_that_contradict_are_refused(values, expected):
-    with pytest.raises(ConfigurationError, match=expected):
-        TrainingData(**values)
-
-
-@pytest.mark.parametrize(
-    "settings, data, expected",
-    [
-        ({}, {}, "found no data to train on, expected one of phrase_table, tsv, input, or source with target"),
-        ({}, {**TABLE, **TSV}, "found phrase_table and tsv, expected one of"),
-        ({}, {"source": "s"}, "found one of source and target, expected both"),
-        ({}, {"target": "t"}, "found one of source and target, expected both"),
-        ({"patience": 2}, {**TSV, "held_out_fraction": 0}, "found patience without pairs to validate on"),
-        ({"patience_epochs": 2}, {**TSV, "held_out_fraction": 0}, "found patience_epochs without pairs to validate on"),
-        ({"validation_bleu": True}, {**TSV, "held_out_fraction": 0}, "found validation_bleu without pairs to validate"),
-        ({"average_rounds": 2}, {**TSV, "held_out_fraction": 0}, "found average_rounds without pairs to validate on"),
-        ({"architecture": "language_model"}, {"target": "t", "source": "s"}, "found source with architecture=lang"),
-        ({"architecture": "language_model"}, {"target": "t", "reverse": True}, "found reverse with architecture=lang"),
-        (
-            {"architecture": "language_model"},
-            {"target": "t", **TSV},
-            "found tsv and target, expected one of",
-        ),
-    ],
-)
-def test_settings_that_contradict_the_data_are_refused(settings, data, expected):
-    with pytest.raises(ConfigurationError, match=expected):
-        check_together(TrainingConfig(updates=1, **settings), TrainingData(**data))
-
-
 def test_options_of_a_presets_other_attention_are_ignored(tmp_path):
     config = TrainingConfig.from_preset("luong2015_attention", updates=1, model={"attention": "global"})
     assert (config.model.attention_score, config.model.attention_window) == ("general", None)
@@ -164,39 +122,3 @@ def test_options_of_a_presets_other_attention_are_ignored(tmp_path):
     assert (config.model.attention_window, config.model.attention_units) == (3, None)
     with pytest.raises(ConfigurationError, match="attention_window with attention=global"):
         TrainingConfig.from_preset(preset, model={"attention": "global", "attention_window": 3})
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"attention_score": "general"},
-        {"attention_score": "concat"},
-        {"attention_units": 4},
-        {"attention_window": 3},
-        {"input_feeding": True},
-        {"input_feeding": False},
-    ],
-)
-def test_a_setting_of_attention_needs_attention(settings):
-    (name,) = settings
-    with pytest.raises(ConfigurationError, match=f"found {name}={settings[name]} without attention, expected att"):
-        RecurrentEncoderDecoderConfig(**settings)
-    if name not in ("attention_units", "attention_window"):
-        assert getattr(RecurrentEncoderDecoderConfig(attention="global", **settings), name) == settings[name]
-
-
-def test_the_score_of_attention_is_general_unless_it_is_given():
-    assert RecurrentEncoderDecoderConfig(attention="global").attention_score == "general"
-
-
-def test_settings_that_earlier_versions_saved_without_attention_are_read(tmp_path):
-    preset = tmp_path / "settings.toml"
-    preset.write_text(
-        'architecture = "recurrent"\n[model]\nattention = "none"\nattention_score = "general"\ninput_feeding = false\n'
-        "units = 7\n[training]\nupdates = 1\n"
-    )
-    config = TrainingConfig.from_preset(preset)
-    assert (config.model.units, config.model.attention_score, config.model.input_feeding) == (7, None, None)
-    assert TrainingConfig.from_preset(preset, model={"attention": "global"}).model.attention_score == "general"
-    with pytest.raises(ConfigurationError, match="found attention_score=general without attention"):
-        TrainingConfig.from_preset(preset, model={"attention_score": "general"})

@@ -1,0 +1,26 @@
+"""The maps of vectors in a report."""
+
+import numpy as np
+
+from keras_encdec.analysis.page.state_sections import map_regions, projector_files
+from keras_encdec.analysis.vectors import Vectors
+
+
+def test_regions_are_dense_and_apart():
+    rng = np.random.default_rng(0)
+    points = np.concatenate([rng.uniform(-50, 50, (200, 2)), rng.normal((20, 20), 0.5, (30, 2))])
+    boxes = map_regions(points, size=10)
+    assert len(boxes) == 3
+    left, bottom, right, top = boxes[0]
+    assert left > 17 and right < 23 and bottom > 17 and top < 23
+    for i, one in enumerate(boxes):
+        assert ((points >= one[:2]) & (points <= one[2:])).all(axis=1).sum() >= 10
+        for other in boxes[:i]:
+            assert one[2] < other[0] or one[0] > other[2] or one[3] < other[1] or one[1] > other[3]
+    assert map_regions(points[:30]) == []
+
+
+def test_projector_files_have_a_line_per_vector():
+    files = projector_files(Vectors(["le chat", "a\tb", ""], np.arange(6, dtype="float32").reshape(3, 2) / 2))
+    assert files["vectors.tsv"] == b"0\t0.5\n1\t1.5\n2\t2.5\n"
+    assert files["metadata.tsv"] == b"le chat\na b\n(empty)\n"

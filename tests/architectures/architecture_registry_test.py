@@ -1,0 +1,28 @@
+"""The architectures, and the models that belong to them."""
+
+import pytest
+
+from keras_encdec.architectures.architecture_registry import architecture_names
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.models import RNNEncoderDecoder, build_model, model_class, register_model
+from keras_encdec.models.translation_model import unregister_model
+
+
+class OtherModel(RNNEncoderDecoder):
+    """A model of the same configuration."""
+
+
+def test_every_architecture_has_a_model_of_its_configuration():
+    for name in architecture_names():
+        assert model_class(name).config_class.__name__ == f"{model_class(name).__name__}Config"
+
+
+def test_a_registered_model_is_an_architecture_until_it_is_removed():
+    assert register_model("other")(OtherModel) is OtherModel
+    assert "other" in architecture_names()
+    model = build_model("other", 4, 5, embedding_dim=2, units=3, maxout_units=2, output_rank=2)
+    assert type(model) is OtherModel and (model.source_words, model.target_words) == (4, 5)
+    unregister_model("other")
+    assert "other" not in architecture_names()
+    with pytest.raises(ConfigurationError, match="found architecture='other', expected one of .*encdec"):
+        model_class("other")

@@ -1,0 +1,47 @@
+"""The names of the models that come with the package."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from keras_encdec.errors import InputError
+from keras_encdec.model_config import PACKAGED, STARTER, check_model_directory, model_path, packaged_models
+from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.scoring import TextScorer
+
+FOLDER = PACKAGED / STARTER
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """Runs each test in an empty working directory."""
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_name_is_that_of_the_model_unless_there_is_such_a_path():
+    assert packaged_models() == [STARTER]
+    assert model_path(STARTER) == model_path(pathlib.Path(STARTER)) == FOLDER
+    assert model_path(f"./{STARTER}") == pathlib.Path(STARTER) and model_path("other") == pathlib.Path("other")
+    pathlib.Path(STARTER).mkdir()
+    assert model_path(STARTER) == pathlib.Path(STARTER)
+    with pytest.raises(InputError, match="^libreoffice_en_fr: found no config.json in it, expected a model directory"):
+        check_model_directory(STARTER)
+
+
+def test_an_unknown_name_is_an_error_that_lists_the_names():
+    expected = (
+        r"french: found no such directory, expected .* encdec-train, or the name of a model .*\(libreoffice_en_fr\)"
+    )
+    for load in (check_model_directory, ModelDirectory.load, TextScorer.open):
+        with pytest.raises(InputError, match=expected):
+            load("french")
+    with pytest.raises(InputError) as raised:
+        check_model_directory("models/french")
+    assert "of the package" not in str(raised.value)
+
+
+def test_a_name_is_found_without_keras():
+    code = f"from keras_encdec.model_config import *; check_model_directory({STARTER!r}); import sys; "
+    subprocess.run([sys.executable, "-c", f"{code} assert 'keras' not in sys.modules"], check=True)

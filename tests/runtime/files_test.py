@@ -1,0 +1,11 @@
+"""Checks of files by their paths."""
+
+import pytest
+
+from keras_encdec.runtime.files import check_distinct_files
+
+
+def test_an_input_that_is_also_an_output_is_an_error(tmp_path):
+    check_distinct_files(tmp_path / "a", None, tmp_path / "b", "-", "-")
+    with pytest.raises(ValueError, match=r"found one file for two purposes \(.*/a\), expected a different file"):
+        check_distinct_files(tmp_path / "a", tmp_path / "b", tmp_path / "b" / ".." / "a")

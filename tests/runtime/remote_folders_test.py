@@ -1,0 +1,111 @@
+"""Local copies of remote folders, and uploads of what has changed."""
+
+import os
+import pathlib
+import random
+import re
+import shutil
+
+import pytest
+from object_store import moto_port, store  # noqa: F401  # fixtures
+
+from keras_encdec.errors import InputError
+from keras_encdec.runtime import remote
+from keras_encdec.runtime.files import read_contents
+from keras_encdec.runtime.input_lines import InputLines
+from keras_encdec.runtime.remote_folders import StagedFolder, local_copy
+
+pytest.importorskip("s3fs", reason="the extra remote is not installed")
+fsspec = pytest.importorskip("fsspec")
+LINES = [b"%d %s" % (i, random.Random(i).randbytes(40).hex().encode()) for i in range(3000)]
+TEXT = b"\n".join(LINES) + b"\n"
+needs_store = pytest.mark.usefixtures("store")
+
+
+@needs_store
+def test_folders_are_copied_both_ways(tmp_path):
+    with StagedFolder("s3://bucket/folder", last=["index"]) as folder:
+        (folder / "sub").mkdir()
+        (folder / "sub" / "part").write_bytes(TEXT)
+        for name in ("index", "last.keras"):
+            (folder / name).write_bytes(name.encode())
+    local_copy.cache_clear()
+    copy = local_copy("s3://bucket/folder")
+    assert [path.name for path in copy.iterdir()] == ["index"]
+    with pytest.raises(InputError, match="^s3://bucket/folder/none: found no such"):
+        InputLines(copy / "none")
+    with StagedFolder("s3://bucket/folder", existing=True) as folder:
+        assert (folder / "sub" / "part").read_bytes() == TEXT
+    with pytest.raises(InputError, match="s3://bucket/none: found no such file or folder"):
+        local_copy("s3://bucket/none")
+
+
+def test_files_that_cannot_be_uploaded_are_kept(monkeypatch):
+    def refuse(self):
+        raise InputError("found a full store", "expected room", "make some", "memory://full/folder/a")
+
+    with pytest.raises(InputError, match="found a full store.*; the files are kept in '") as caught:
+        with StagedFolder("memory://full/folder") as folder:
+            (folder / "a").write_bytes(TEXT)
+            monkeypatch.setattr(remote.RemoteOutput, "commit", refuse)
+    kept = pathlib.Path(re.search("kept in '(.*)'", str(caught.value))[1])
+    assert (kept / "a").read_bytes() == TEXT and not folder.exists()
+    shutil.rmtree(kept)
+
+
+def test_a_copy_that_came_short_is_named(monkeypatch):
+    with StagedFolder("memory://short/folder") as folder:
+        (folder / "a").write_bytes(TEXT)
+    memory = type(fsspec.filesystem("memory"))
+    monkeypatch.setattr(memory, "get_file", lambda self, path, to: pathlib.Path(to).write_bytes(TEXT[:9]))
+    with pytest.raises(InputError, match=f"memory://short/folder/a: .*9 bytes arrived of {len(TEXT):,}"):
+        local_copy("memory://short/folder")
+
+
+def test_a_file_is_no_folder():
+    with StagedFolder("memory://one/folder") as folder:
+        (folder / "a").write_bytes(TEXT)
+    with pytest.raises(InputError, match="memory://one/folder/a: found a file when trying to read it; name a folder"):
+        local_copy("memory://one/folder/a")
+
+
+def test_what_has_changed_is_uploaded_on_the_way(store, monkeypatch):  # noqa: F811
+    staged = StagedFolder("s3://bucket/work", last=["last"], after_errors=True)
+    with pytest.raises(KeyError), staged as folder:
+        for name in ("last", "first", "removed", ".hidden"):
+            (folder / name).write_bytes(name.encode())
+        staged.upload()
+        assert [target for method, target, _ in store.requests if method == "PUT"][-1].endswith("/last")
+        store.requests.clear()
+        (folder / "new").write_bytes(b"new")
+        os.replace(folder / "new", folder / "first")
+        (folder / "removed").unlink()
+        staged.upload_in_background()
+        staged.upload()
+        changed = [(method, target) for method, target, _ in store.requests if method in ("PUT", "DELETE", "POST")]
+        assert [target for method, target in changed if method == "PUT"] == ["/bucket/work/first"]
+        (folder / "first").write_bytes(b"at the end")
+        raise KeyError
+    assert sorted(store.files.find("bucket/work")) == ["bucket/work/first", "bucket/work/last"]
+    assert store.files.cat("bucket/work/first") == b"at the end"
+    with staged.__class__("s3://bucket/work", existing=True) as folder:
+        store.requests.clear()
+    assert not [target for method, target, _ in store.requests if method == "PUT" and "tmp" not in target]
+
+
+def test_an_upload_in_the_background_that_fails_is_tried_again(monkeypatch):
+    staged, commit = StagedFolder("memory://again"), remote.RemoteOutput.commit
+    failures = [1]
+
+    def fail_once(self):
+        if "part" in self._path and failures and failures.pop():
+            raise InputError("found a store that does not answer", path="memory://again/part")
+        commit(self)
+
+    monkeypatch.setattr(remote.RemoteOutput, "commit", fail_once)
+    with pytest.warns(UserWarning, match="does not answer. The next upload tries again"), staged as folder:
+        (folder / "part").write_bytes(TEXT)
+        staged.upload_in_background()
+        staged._running.result()
+        assert not remote.remote_exists("memory://again/part")
+    assert read_contents("memory://again/part") == TEXT

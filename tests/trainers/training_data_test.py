@@ -1,0 +1,48 @@
+"""Options of the data of a training."""
+
+import pytest
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.trainers import TrainingConfig, TrainingData
+from keras_encdec.trainers.training_config import check_together
+
+TABLE, TSV = {"phrase_table": "table.gz"}, {"tsv": "pairs.tsv"}
+
+
+@pytest.mark.parametrize(
+    "values, expected",
+    [
+        ({**TABLE, "tokenize": True}, "found tokenize with phrase_table, whose text is in tokens; drop tokenize"),
+        ({**TSV, "lowercase": True}, "found lowercase without tokenize, expected both: text in tokens is not changed"),
+        ({**TSV, "validation": ("a", "b")}, "found 2 files in validation, expected 1 as for training"),
+        ({"source": "s", "target": "t", "validation": ("a",)}, "found 1 files in validation, expected 2 as for"),
+    ],
+)
+def test_data_options_that_contradict_are_refused(values, expected):
+    with pytest.raises(ConfigurationError, match=expected):
+        TrainingData(**values)
+
+
+@pytest.mark.parametrize(
+    "settings, data, expected",
+    [
+        ({}, {}, "found no data to train on, expected one of phrase_table, tsv, input, or source with target"),
+        ({}, {**TABLE, **TSV}, "found phrase_table and tsv, expected one of"),
+        ({}, {"source": "s"}, "found one of source and target, expected both"),
+        ({}, {"target": "t"}, "found one of source and target, expected both"),
+        ({"patience": 2}, {**TSV, "held_out_fraction": 0}, "found patience without pairs to validate on"),
+        ({"patience_epochs": 2}, {**TSV, "held_out_fraction": 0}, "found patience_epochs without pairs to validate on"),
+        ({"validation_bleu": True}, {**TSV, "held_out_fraction": 0}, "found validation_bleu without pairs to validate"),
+        ({"average_rounds": 2}, {**TSV, "held_out_fraction": 0}, "found average_rounds without pairs to validate on"),
+        ({"architecture": "language_model"}, {"target": "t", "source": "s"}, "found source with architecture=lang"),
+        ({"architecture": "language_model"}, {"target": "t", "reverse": True}, "found reverse with architecture=lang"),
+        (
+            {"architecture": "language_model"},
+            {"target": "t", **TSV},
+            "found tsv and target, expected one of",
+        ),
+    ],
+)
+def test_settings_that_contradict_the_data_are_refused(settings, data, expected):
+    with pytest.raises(ConfigurationError, match=expected):
+        check_together(TrainingConfig(updates=1, **settings), TrainingData(**data))
