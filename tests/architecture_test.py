@@ -223,3 +223,67 @@ def test_the_files_that_architecture_names_exist():
     named = re.findall(r"`([a-z_]+/[a-z_/]+\.py)`", text)
     assert named
     assert not [name for name in named if not any((ROOT / base / name).is_file() for base in (".", "keras_encdec"))]
+
+
+# Modules of more than 150 lines without tests of their own, and the tests of a module that uses them.
+TESTED_WITH = {
+    "analysis/page/score_sections": "analysis/report_test.py",
+    "analysis/report_sections": "analysis/report_test.py",
+    "backend/loops": "layers/gru_test.py",
+    "backend/mirrored": "backend/distribution_test.py",
+    "backend/replicas": "backend/distribution_test.py",
+    "configuration": "trainers/training_config_test.py",
+    "decoding/target_files": "decoding/generate_file_test.py",
+    "experiment/experiment_config": "experiment/experiment_file_test.py",
+    "experiment/results": "experiment/experiment_test.py",
+    "experiment/stage_functions": "experiment/experiment_test.py",
+    "export/client/grpc_client": "export/client/score_file_with_server_test.py",
+    "export/client/model_server": "export/client/connection_test.py",
+    "export/client/queries": "export/client/score_file_with_server_test.py",
+    "export/comparison": "export/verification_test.py",
+    "export/scoring_graph": "export/served_model_test.py",
+    "formats/alignments": "scoring/text_scorer_attention_test.py",
+    "layers/attention_step": "models/attention_decoder_test.py",
+    "models/contract": "models/rnn_encoder_decoder_test.py",
+    "models/likelihood_model": "models/log_probs_test.py",
+    "models/recurrent_decoder": "models/recurrent_encoder_decoder_test.py",
+    "models/recurrent_encoder": "models/recurrent_encoder_decoder_test.py",
+    "scoring/pair_scorer": "scoring/score_file_test.py",
+    "scoring/record_scorer": "scoring/score_file_test.py",
+    "scoring/scoring_options": "scoring/score_file_errors_test.py",
+    "selection/pair_scores": "selection/select_pairs_test.py",
+    "smt/decoder/phrase_options": "smt/decoder/phrase_decoder_test.py",
+    "smt/decoder/phrase_search": "smt/decoder/phrase_decoder_test.py",
+    "smt/extraction/extraction_steps": "smt/extraction/extract_test.py",
+    "smt/extraction/sentence_batches": "smt/extraction/extract_test.py",
+    "smt/nbest/hypothesis_phrases": "smt/nbest/phrase_features_test.py",
+    "smt/nbest/phrase_scores": "smt/nbest/phrase_features_test.py",
+    "task_options": "scoring/sharded_scoring_test.py",
+    "trainers/preparation": "trainers/train_test.py",
+    "trainers/tasks": "trainers/task_training_test.py",
+    "web/endpoints": "web/app_test.py",
+    "web/explorer": "web/app_test.py",
+}
+
+
+def modules_by_path():
+    """Number of lines of each module, by its path in the package: `layers/gru`."""
+    files = [(path, name) for path, name, _ in SOURCES if path.name != "__init__.py"]
+    lines = {name: (ROOT / path).read_text(encoding="utf-8").count("\n") for path, name in files}
+    return {name.partition(".")[2].replace(".", "/"): number for name, number in lines.items()}
+
+
+def module_of_tests(tests, modules):
+    """The module whose name a file of tests begins with: `scoring/score_file` for `scoring/score_file_errors`."""
+    named = [module for module in modules if tests == module or tests.startswith(f"{module}_")]
+    return max(named, key=len, default=None)
+
+
+def test_tests_are_named_after_the_modules_that_they_test():
+    modules, tests = modules_by_path(), ROOT / "tests"
+    names = [path.relative_to(tests).as_posix().removesuffix("_test.py") for path in tests.rglob("*_test.py")]
+    tested = {name: module_of_tests(name, modules) for name in names}
+    assert not [name for name, module in tested.items() if module is None and "/" in name]
+    without = {module for module, lines in modules.items() if lines > 150} - set(tested.values())
+    assert without == set(TESTED_WITH)
+    assert not [name for name in TESTED_WITH.values() if not (tests / name).is_file()]
