@@ -9,7 +9,7 @@ import subprocess
 import pytest
 import yaml
 
-DEPLOY = pathlib.Path(__file__).parents[1] / "docs" / "deploy"
+DEPLOY = pathlib.Path(__file__).parents[2] / "docs" / "deploy"
 # Flags of tensorflow_model_server, from its main.cc.
 FLAGS = {
     "allow_version_labels_for_unavailable_models",
