@@ -85,7 +85,8 @@ def test_a_model_and_a_file_are_read_from_the_hub(endpoint, tmp_path):
     code = """
 from keras_encdec.errors import InputError
 from keras_encdec.model_config import check_model_directory, model_path
-from keras_encdec.runtime.files import InputLines, check_readable
+from keras_encdec.runtime.files import check_readable
+from keras_encdec.runtime.input_lines import InputLines
 
 check_model_directory("hf://me/model")
 print(model_path("hf://me/model"))
