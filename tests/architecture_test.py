@@ -252,6 +252,7 @@ TESTED_WITH = {
     "scoring/record_scorer": "scoring/score_file_test.py",
     "scoring/scoring_options": "scoring/score_file_errors_test.py",
     "selection/pair_scores": "selection/select_pairs_test.py",
+    "selection/selection_options": "selection/select_pairs_test.py",
     "smt/decoder/phrase_options": "smt/decoder/phrase_decoder_test.py",
     "smt/decoder/phrase_search": "smt/decoder/phrase_decoder_test.py",
     "smt/extraction/extraction_steps": "smt/extraction/extract_test.py",
@@ -284,6 +285,6 @@ def test_tests_are_named_after_the_modules_that_they_test():
     names = [path.relative_to(tests).as_posix().removesuffix("_test.py") for path in tests.rglob("*_test.py")]
     tested = {name: module_of_tests(name, modules) for name in names}
     assert not [name for name, module in tested.items() if module is None and "/" in name]
-    without = {module for module, lines in modules.items() if lines > 150} - set(tested.values())
-    assert without == set(TESTED_WITH)
+    without = modules.keys() - set(tested.values())
+    assert {module for module in without if modules[module] > 150} <= set(TESTED_WITH) <= without
     assert not [name for name in TESTED_WITH.values() if not (tests / name).is_file()]
