@@ -7,6 +7,7 @@ from keras_encdec.backend.startup import import_keras
 from keras_encdec.cli.flags import Repeated
 from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 from keras_encdec.experiment.distillation_options import TEXTS, DistillationOptions, check_test_sets
+from keras_encdec.model_config import model_path
 
 if TYPE_CHECKING:
     from keras_encdec.experiment.stage_runner import Stage, StageResult
@@ -18,7 +19,8 @@ def main(arguments: Arguments, options: DistillationOptions) -> int:
     check_test_sets(arguments)
     inputs = [*(arguments[name] for name in TEXTS), options.dictionary]
     check_paths(teachers, inputs, folders=[arguments["output"]])
-    options.training_config()  # raises before Keras is imported if the preset cannot be used
+    # Raises before Keras is imported if the preset cannot be used.
+    options.training_config([model_path(path) for path in teachers])
     import_keras()
     from keras_encdec.experiment.distillation import distill
     from keras_encdec.experiment.stage_functions import TrainingStopped

@@ -133,7 +133,7 @@ def _stages(
     models = {f"teacher_{number}": path for number, path in enumerate(teachers, start=1)}
     search = {"num_beams": options.num_beams, "length_penalty": options.length_penalty, **options.generation}
     nbest, chosen, student = folder / "nbest.gz", folder / "train.target", folder / "student"
-    config = options.training_config(training, model)
+    config = options.training_config(teachers, training, model)
     validation = {f"validation_{side}": texts[f"dev_{side}"] for side in ("source", "target") if f"dev_{side}" in texts}
     stages = [
         Stage(

@@ -1,13 +1,20 @@
 """Options of a distillation, which need no Keras."""
 
 import dataclasses
-from collections.abc import Mapping
+import pathlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from keras_encdec.architectures.architecture_registry import architecture
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.errors import FilePath
+from keras_encdec.model_config import read_model_config
 from keras_encdec.trainers.training_config import TrainingConfig
 
+# What a student that begins with its teacher's weights needs in place of the training of the preset `student`, which
+# begins with random weights.
+FROM_TEACHER = {"learning_rate": 0.0005, "warmup_updates": 100, "schedule": "cosine"}
+FROM_TEACHER_EPOCHS = 3
 # The arguments of `distill` that are files.
 TEXTS = ("source", "target", "dev_source", "dev_target", "test_source", "test_target")
 
@@ -22,6 +29,12 @@ class DistillationOptions(Configuration):
 
     preset: str = hyperparameter(
         "student", "Preset of the student's training, by name or as a file.", group="student's training"
+    )
+    from_teacher: bool = hyperparameter(
+        False,
+        "Begin the student's training with the teacher's weights: a student of the teacher's size, which needs few "
+        "epochs. The sizes of the preset do not count. Needs a single teacher.",
+        group="student's training",
     )
     keep: str = hyperparameter(
         "best",
@@ -78,11 +91,15 @@ class DistillationOptions(Configuration):
             raise ConfigurationError("found {dictionary} without {replace_unknown}, expected both")
 
     def training_config(
-        self, training: Mapping[str, Any] | None = None, model: Mapping[str, Any] | None = None
+        self,
+        teachers: Sequence[pathlib.Path],
+        training: Mapping[str, Any] | None = None,
+        model: Mapping[str, Any] | None = None,
     ) -> TrainingConfig:
         """Returns the settings of the student's training.
 
         Args:
+            teachers: model directories of the teachers.
             training, model: dicts. Hyper-parameters that override the preset's. Default to none.
 
         Raises:
@@ -91,7 +108,25 @@ class DistillationOptions(Configuration):
         """
         limits = {name: getattr(self, name) for name in ("minutes", "updates", "epochs")}
         given = {name: value for name, value in limits.items() if value is not None}
-        return TrainingConfig.from_preset(self.preset, model=dict(model or {}), **{**given, **(training or {})})
+        if not self.from_teacher:
+            return TrainingConfig.from_preset(self.preset, model=dict(model or {}), **{**given, **(training or {})})
+        if len(teachers) > 1:
+            raise ConfigurationError(
+                "found {from_teacher} with %d teachers, expected one, whose weights the student begins with",
+                len(teachers),
+            )
+        if self.preset == DistillationOptions.preset:
+            given = {**FROM_TEACHER, **(given or {"epochs": FROM_TEACHER_EPOCHS})}
+        known = read_model_config(teachers[0])
+        names = {parameter.name for parameter in architecture(known["architecture"]).config.hyperparameters()}
+        sizes = {name: value for name, value in known["model"].items() if name in names}
+        return TrainingConfig.from_preset(
+            self.preset,
+            architecture=known["architecture"],
+            model={**sizes, **(model or {})},
+            initial_model=str(teachers[0]),
+            **{**given, **(training or {})},
+        )
 
     @property
     def generation(self) -> dict[str, Any]:

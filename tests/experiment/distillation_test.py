@@ -3,6 +3,7 @@
 import gzip
 import json
 
+import numpy as np
 import pytest
 import toy_models
 
@@ -12,6 +13,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.experiment.distillation import choose, distill
 from keras_encdec.formats import unescape
 from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.trainers import TrainingConfig
 
 SOURCE_WORDS, TARGET_WORDS = [f"s{i}" for i in range(6)], [f"t{i}" for i in range(6)]
 SOURCES = ["s1 s2 s3", "s4", "s0 s5", "s2 s2"] * 3
@@ -68,9 +70,25 @@ def test_a_student_learns_the_translations_of_an_ensemble_in_stages(teachers, te
     assert [stage.was_run for stage in closest.stages][:2] == [True, True] and closest.scores == {}
 
 
+@pytest.mark.usefixtures("eager", "uncompiled")
+def test_a_student_may_begin_with_its_teachers_weights(teachers, texts, tmp_path):
+    training = {**TRAINING, "learning_rate": 0.0}
+    result = distill(
+        teachers[:1], output=tmp_path / "out", num_beams=2, updates=1, from_teacher=True, training=training, **texts
+    )
+    teacher, student = (ModelDirectory.load(path).model for path in (teachers[0], result.student))
+    assert student.config.to_dict() == teacher.config.to_dict()
+    for mine, its in zip(student.get_weights(), teacher.get_weights(), strict=True):
+        np.testing.assert_array_equal(mine, its)
+    settings = TrainingConfig.from_preset(result.student / "settings.toml")
+    assert (settings.schedule, settings.warmup_updates) == ("cosine", 100)
+
+
 def test_settings_that_contradict_are_refused(teachers, texts, tmp_path):
     with pytest.raises(ConfigurationError, match="dictionary without replace_unknown"):
         distill(teachers, output=tmp_path / "out", dictionary="words", **texts)
     with pytest.raises(ConfigurationError, match="found one of test_source and test_target"):
         distill(teachers, output=tmp_path / "out", test_source="a", **texts)
+    with pytest.raises(ConfigurationError, match="found from_teacher with 2 teachers, expected one"):
+        distill(teachers, output=tmp_path / "out", from_teacher=True, **texts)
     assert not (tmp_path / "out").exists()
