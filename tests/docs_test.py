@@ -117,6 +117,20 @@ def test_a_table_of_four_columns_fits_on_a_phone(site):
     assert 0 < whole <= shown
 
 
+def test_colours_follow_the_system_when_it_changes(site):
+    from headless_browser import headless_browser, show
+
+    with headless_browser() as browser:
+        show(browser, 1200, "light")
+        browser.get((site / "index.html").as_uri())
+        schemes = []
+        for scheme in ("light", "dark"):
+            show(browser, 1200, scheme)
+            browser.refresh()  # the theme keeps the choice of the first visit
+            schemes.append(browser.execute_script("return document.body.dataset.mdColorScheme"))
+    assert schemes == ["default", "slate"]
+
+
 def test_axe_finds_no_serious_violation_in_light_and_dark_colours(site):
     from headless_browser import AXE, headless_browser, serious_violations, show
 
