@@ -128,7 +128,7 @@ class Preset:
             raise InputError(f"{error} in [{name}]", path=self.path) from None
         return values
 
-    def model_with(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def model_with(self, given: Mapping[str, object]) -> dict[str, Any]:
         """Returns the preset's hyper-parameters of the model, overridden by the given ones.
 
         If the given values choose no attention, the preset's attention options are dropped; for global attention, the

@@ -238,7 +238,7 @@ class RecurrentEncoderDecoderConfig(RecurrentLanguageModelConfig):
         super().__post_init__()
 
     @classmethod
-    def upgraded(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+    def upgraded(cls, values: Mapping[str, object]) -> dict[str, Any]:
         known = dict(values)
         if "bidirectional" in known and known["bidirectional"] is None:  # written by the first version
             known["bidirectional"] = "none"

@@ -68,7 +68,7 @@ class Int8Products(TorchFunctionMode):
         super().__enter__()
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         super().__exit__(*error)
         _ACTIVE.depth -= 1
         self._others.clear()

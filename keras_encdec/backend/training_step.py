@@ -237,7 +237,7 @@ def update_tasks_between(
     model.make_train_function()
     main = model.train_function
 
-    def train(*arguments: Any) -> Any:
+    def train(*arguments: object) -> Any:
         for task, batch in next(updates):
             with model.task(task):
                 arguments = take(task, batch, arguments)

@@ -192,7 +192,7 @@ def text_flag(name: str, help: str, repeated: bool) -> flags.Flag:
 def configuration_from_flags(
     config_class: type[ConfigurationType],
     flag_values: flags.FlagValues,
-    base: Mapping[str, Any] | None = None,
+    base: Mapping[str, object] | None = None,
     flag_names: Mapping[str, str] | None = None,
 ) -> ConfigurationType:
     """Makes a configuration from the given flags, then from other values, then from the defaults.

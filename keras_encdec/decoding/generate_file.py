@@ -80,7 +80,7 @@ def generate_file(
     *,
     progress: Callable[[InputLines], Progress] = Progress,
     show: Callable[[str], object] | None = None,
-    **values: Any,
+    **values: object,
 ) -> GenerationSummary:
     """Writes targets for each line of a file, or sentences of a language model.
 

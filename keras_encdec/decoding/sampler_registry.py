@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 from keras_encdec.decoding.beam_sampler import BeamSampler, GreedySampler
 from keras_encdec.decoding.random_sampler import RandomSampler
@@ -28,11 +27,11 @@ class RegisteredSampler:
     name: str
     sampler_class: type[Sampler]
     signature: str
-    served_options: Mapping[str, Any]
+    served_options: Mapping[str, object]
     inputs: Mapping[str, str]
     single: bool
 
-    def served_sampler(self, **options: Any) -> Sampler:
+    def served_sampler(self, **options: object) -> Sampler:
         """Makes the sampler of the signature; the given options override `served_options`."""
         return self.sampler_class.from_dict({**self.served_options, **options})
 
@@ -45,7 +44,7 @@ def register_sampler(
     sampler_class: type[Sampler],
     *,
     signature: str | None = None,
-    served_options: Mapping[str, Any] | None = None,
+    served_options: Mapping[str, object] | None = None,
     inputs: Mapping[str, str] | None = None,
     single: bool = False,
 ) -> None:

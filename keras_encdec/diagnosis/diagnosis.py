@@ -10,7 +10,7 @@ import json
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from keras_encdec.configuration import Configuration, hyperparameter
 from keras_encdec.diagnosis.libraries import (
@@ -256,7 +256,7 @@ class Diagnosis:
         sections: list[Section] = [self.versions, self.backend, self.machine, *self.computing, *self.paths]
         return tuple(problem for section in sections for problem in section.problems)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Returns everything in a form that JSON can represent, and under "problems" what is wrong."""
         return {**dataclasses.asdict(self), "problems": list(self.problems)}
 

@@ -93,8 +93,8 @@ class DistillationOptions(Configuration):
     def training_config(
         self,
         teachers: Sequence[pathlib.Path],
-        training: Mapping[str, Any] | None = None,
-        model: Mapping[str, Any] | None = None,
+        training: Mapping[str, object] | None = None,
+        model: Mapping[str, object] | None = None,
     ) -> TrainingConfig:
         """Returns the settings of the student's training.
 

@@ -1,7 +1,5 @@
 """The readout of the paper: maxout units, then a factorized output matrix."""
 
-from typing import Any
-
 import keras
 from keras import ops
 
@@ -44,7 +42,7 @@ class Maxout(keras.layers.Layer):
         - Cho et al., 2014 (arXiv 1406.1078), appendix A.1.1
     """
 
-    def __init__(self, units: int, pool_size: int = 2, **kwargs: Any) -> None:
+    def __init__(self, units: int, pool_size: int = 2, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.units = units
         self.pool_size = pool_size
@@ -66,7 +64,7 @@ class Maxout(keras.layers.Layer):
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return (*input_shape[:-1], self.units)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         return {**super().get_config(), "units": self.units, "pool_size": self.pool_size}
 
 
@@ -111,7 +109,7 @@ class DeepOutput(keras.layers.Layer):
         maxout_units: int,
         rank: int,
         kernel_initializer: keras.initializers.Initializer | str | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
         self.output_dim = output_dim
@@ -162,7 +160,7 @@ class DeepOutput(keras.layers.Layer):
     def compute_output_shape(self, states_shape: Shape, previous_shape: Shape, context_shape: Shape) -> Shape:
         return (*states_shape[:-1], self.output_dim)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         return {
             **super().get_config(),
             "output_dim": self.output_dim,

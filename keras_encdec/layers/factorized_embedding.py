@@ -1,7 +1,5 @@
 """Word embedding as one factor of a low-rank input matrix."""
 
-from typing import Any
-
 import keras
 from keras import ops
 
@@ -48,7 +46,7 @@ class FactorizedEmbedding(keras.layers.Layer):
         rank: int,
         units: int | None = None,
         embeddings_initializer: keras.initializers.Initializer | str | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
         self.input_dim = input_dim
@@ -82,7 +80,7 @@ class FactorizedEmbedding(keras.layers.Layer):
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return (*input_shape, self.units or self.rank)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         return {
             **super().get_config(),
             "input_dim": self.input_dim,

@@ -1,7 +1,5 @@
 """The gated recurrent unit: a layer over a sequence, its cell without and with a context, and the steps of each."""
 
-from typing import Any
-
 import keras
 from keras import ops
 
@@ -64,7 +62,7 @@ class GRU(keras.layers.Layer):
         go_backwards: bool = False,
         kernel_initializer: keras.initializers.Initializer | str | None = None,
         recurrent_initializer: keras.initializers.Initializer | str | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
         self.units = units
@@ -113,7 +111,7 @@ class GRU(keras.layers.Layer):
         outputs = (*inputs_shape[:2], self.units) if self.return_sequences else last
         return (outputs, last) if self.return_state else outputs
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         return {
             **super().get_config(),
             "units": self.units,
@@ -179,7 +177,7 @@ class GRUCell(RecurrentCell):
         reset_after: bool = False,
         kernel_initializer: keras.initializers.Initializer | str | None = None,
         recurrent_initializer: keras.initializers.Initializer | str | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(units, kernel_initializer, recurrent_initializer or LeftSingularVectors(), **kwargs)
         self.reset_after = reset_after
@@ -210,7 +208,7 @@ class GRUCell(RecurrentCell):
         recurrent["U"] = self.candidate_recurrent_kernel, slice(None)
         return {**dict(self.columns("W", self.kernel)), **recurrent, **dict(self.columns("b", self.bias))}
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         return {**super().get_config(), "reset_after": self.reset_after}
 
 
@@ -260,7 +258,7 @@ class ContextGRUCell(RecurrentCell):
         context_units: int | None = None,
         kernel_initializer: keras.initializers.Initializer | str | None = None,
         recurrent_initializer: keras.initializers.Initializer | str | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(units, kernel_initializer, recurrent_initializer or LeftSingularVectors(), **kwargs)
         self.context_units = context_units or units
@@ -310,7 +308,7 @@ class ContextGRUCell(RecurrentCell):
     def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
         return {**super().symbols(), **dict(self.columns("C", self.context_kernel))}
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         return {**super().get_config(), "context_units": self.context_units}
 
 

@@ -3,7 +3,6 @@
 import contextlib
 import contextvars
 from collections.abc import Iterator
-from typing import Any
 
 import keras
 from keras import ops
@@ -79,5 +78,5 @@ class LeftSingularVectors(keras.initializers.Initializer):
             blocks.append(ops.svd(white, full_matrices=True)[0])
         return ops.cast(ops.concatenate(blocks, axis=1), dtype or "float32")
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         return {"seed": self.seed}

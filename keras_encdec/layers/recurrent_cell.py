@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import keras
 from keras import ops
@@ -106,7 +106,7 @@ class RecurrentCell(keras.layers.Layer):
         units: int,
         kernel_initializer: keras.initializers.Initializer | str | None = None,
         recurrent_initializer: keras.initializers.Initializer | str | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
         self.units = units
@@ -173,7 +173,7 @@ class RecurrentCell(keras.layers.Layer):
         """Returns zeros, a list of tensors `(batch_size, width)`, for `keras.layers.RNN`."""
         return list(self.initial_state(batch_size).values())
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         return {
             **super().get_config(),
             "units": self.units,

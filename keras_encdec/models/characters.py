@@ -1,7 +1,6 @@
 """How a hybrid model reads and spells words by their characters."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 import numpy as np
@@ -61,7 +60,7 @@ class CharacterReader(keras.layers.Layer):
         layers: int = 1,
         dropout: float = 0.0,
         initial_scale: float = 0.1,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
         self.characters, self.width, self.units = characters, width, units
@@ -117,7 +116,7 @@ class CharacterReader(keras.layers.Layer):
             symbols["reader.P"] = self.projection.kernel, slice(None)
         return symbols
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         names = ("characters", "width", "units", "cell", "layers", "dropout", "initial_scale")
         return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 
@@ -209,7 +208,7 @@ class Speller(keras.layers.Layer):
         layers: int = 1,
         dropout: float = 0.0,
         initial_scale: float = 0.1,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
         self.characters, self.word_units, self.annotation_width = characters, word_units, annotation_width
@@ -272,7 +271,7 @@ class Speller(keras.layers.Layer):
             symbols["speller.W_t"] = self.state_projection.kernel, slice(None)
         return symbols
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         names = (
             *("characters", "word_units", "annotation_width", "units"),
             *("character_path", "cell", "layers", "dropout", "initial_scale"),

@@ -1,7 +1,5 @@
 """Base class of language models, p(target), and the substitute for their encoder."""
 
-from typing import Any
-
 import keras
 from keras import ops
 
@@ -25,7 +23,7 @@ class ZeroStates(Encoder):
         dict of zero tensors `(batch, ...)`.
     """
 
-    def __init__(self, state_spec: dict[str, TensorSpec], **kwargs: Any) -> None:
+    def __init__(self, state_spec: dict[str, TensorSpec], **kwargs: object) -> None:
         super().__init__(**kwargs)
         self._state_spec = state_spec
 
@@ -65,7 +63,7 @@ class LanguageModel(TranslationModel):
 
     has_source = False
 
-    def __init__(self, words: int, **arguments: Any) -> None:
+    def __init__(self, words: int, **arguments: object) -> None:
         super().__init__(source_words=0, target_words=words, **arguments)
         self.decoder = self.new_decoder(words + SPECIAL_IDS)
         self.encoder = ZeroStates(self.decoder.state_spec, dtype=self.dtype_policy, name="encoder")
@@ -118,7 +116,7 @@ class LanguageModel(TranslationModel):
         """
         return sequence_log_probs(self.token_log_probs(target))
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         config = super().get_config()
         del config["source_words"]
         config["words"] = config.pop("target_words")

@@ -19,7 +19,7 @@ class Perplexity(keras.metrics.Metric):
     `(batch, time)`.
     """
 
-    def __init__(self, name: str = "perplexity", **kwargs: Any) -> None:
+    def __init__(self, name: str = "perplexity", **kwargs: object) -> None:
         super().__init__(name=name, **kwargs)
         self.log_prob = self.add_weight(name="log_prob", initializer="zeros")
         self.tokens = self.add_weight(name="tokens", initializer="zeros")
@@ -40,7 +40,7 @@ class LogLikelihood(keras.metrics.Mean):
     row of nothing but padding, which fills up a batch, does not count as a pair.
     """
 
-    def __init__(self, name: str = "log_likelihood", **kwargs: Any) -> None:
+    def __init__(self, name: str = "log_likelihood", **kwargs: object) -> None:
         super().__init__(name=name, **kwargs)
 
     def update_state(self, log_probs: Tensor, target: Tensor) -> None:
@@ -69,7 +69,7 @@ class LikelihoodModel(keras.Model):
     source_words: int
     target_words: int
 
-    def __init__(self, **arguments: Any) -> None:
+    def __init__(self, **arguments: object) -> None:
         super().__init__(**arguments)
         self.reduction, self.label_smoothing = "sum", 0.0
         self.clip_elements: float | None = None
@@ -87,7 +87,7 @@ class LikelihoodModel(keras.Model):
         reduction: str = "sum",
         clip_elements: float | None = None,
         label_smoothing: float = 0.0,
-        **arguments: Any,
+        **arguments: object,
     ) -> None:
         """Configures training.
 
@@ -132,7 +132,7 @@ class LikelihoodModel(keras.Model):
         self.optimizer.build(self.trainable_variables)
 
     def fit(
-        self, x: Structure = None, y: Tensor | None = None, *args: Any, **arguments: Any
+        self, x: Structure = None, y: Tensor | None = None, *args: object, **arguments: object
     ) -> keras.callbacks.History:
         """Trains, see `keras.Model.fit`.
 
@@ -157,7 +157,7 @@ class LikelihoodModel(keras.Model):
         return super().fit(x, y, *args, **arguments)
 
     def evaluate(
-        self, x: Structure = None, y: Tensor | None = None, *args: Any, **arguments: Any
+        self, x: Structure = None, y: Tensor | None = None, *args: object, **arguments: object
     ) -> list[float] | dict[str, float] | float:
         """Computes the loss and the metrics, see `keras.Model.evaluate`. Takes the same pairs as `fit`."""
         self._check_pairs(x, y)

@@ -1,7 +1,5 @@
 """Base class of the encoder and the decoder of stacked recurrent layers, and how their parts are initialized."""
 
-from typing import Any
-
 import keras
 
 from keras_encdec.layers.dropout import Dropout
@@ -37,7 +35,7 @@ class RecurrentLayers(keras.layers.Layer):
         summary: bool = False,
         dropout: float = 0.0,
         initial_scale: float = 0.1,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
         if layers < 1:
@@ -67,7 +65,7 @@ class RecurrentLayers(keras.layers.Layer):
             for part, width in widths.items()
         }
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         return {
             **super().get_config(),
             "vocabulary_size": self.vocabulary_size,

@@ -1,7 +1,5 @@
 """The RNN Encoder-Decoder of Cho et al., 2014: the model, its encoder, its decoder, its optimizer."""
 
-from typing import Any
-
 import keras
 from keras import ops
 
@@ -62,7 +60,7 @@ class RNNEncoderDecoder(EncoderDecoder):
     config_class = RNNEncoderDecoderConfig
     config: RNNEncoderDecoderConfig
 
-    def __init__(self, source_words: int, target_words: int, **arguments: Any) -> None:
+    def __init__(self, source_words: int, target_words: int, **arguments: object) -> None:
         super().__init__(source_words, target_words, **arguments)
         config, policy = self.config, self.dtype_policy
         self.encoder = RNNEncoder(
@@ -123,7 +121,7 @@ class RNNEncoder(Encoder):
         units: int,
         reset_after: bool = False,
         initial_stddev: float = 0.01,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
         self.vocabulary_size = vocabulary_size
@@ -182,7 +180,7 @@ class RNNEncoder(Encoder):
     def compute_output_shape(self, source_shape: Shape) -> dict[str, Shape]:
         return {"summary": (source_shape[0], self.units)}
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         return {
             **super().get_config(),
             "vocabulary_size": self.vocabulary_size,
@@ -229,7 +227,7 @@ class RNNDecoder(Decoder):
         maxout_units: int,
         output_rank: int,
         initial_stddev: float = 0.01,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
         self.vocabulary_size = vocabulary_size
@@ -323,7 +321,7 @@ class RNNDecoder(Decoder):
         symbols = {name: (variable, slice(None)) for name, variable in whole.items()}
         return {**symbols, **{f"decoder.{name}": where for name, where in self.cell.symbols().items()}}
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         return {
             **super().get_config(),
             "vocabulary_size": self.vocabulary_size,

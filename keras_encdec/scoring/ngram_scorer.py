@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 import keras
 import numpy as np
@@ -251,7 +250,7 @@ class WordProductTables:
 class _WordProducts(keras.layers.Layer):
     """Computes a decoder's `word_products`, one position after the other. It has no weights of its own."""
 
-    def __init__(self, decoder: Decoder, **kwargs: Any) -> None:
+    def __init__(self, decoder: Decoder, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.decoder = decoder
         self.built = True

@@ -6,7 +6,7 @@ import functools
 import itertools
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.formats import (
@@ -130,7 +130,7 @@ def score_file(
     reverse_model_dir: ModelOrPath | None = None,
     progress: Callable[[InputLines], Progress] = Progress,
     show: Callable[[str], object] | None = None,
-    **values: Any,
+    **values: object,
 ) -> ScoreSummary:
     """Writes a file of pairs again, with the model's scores on each line.
 

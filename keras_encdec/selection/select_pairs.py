@@ -8,7 +8,7 @@ import os
 import time
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
@@ -93,7 +93,7 @@ def select_pairs(
     scores: FilePath | None = None,
     progress: Callable[[InputLines], Progress] = Progress,
     show: Callable[[str], object] | None = None,
-    **values: Any,
+    **values: object,
 ) -> SelectionSummary:
     """Writes the sentence pairs of a corpus with the highest scores, unchanged and in their order.
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -113,7 +112,7 @@ class Evaluation:
     seed: int = EvaluationOptions.seed
     unlike_references: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Returns the evaluation as values that JSON can represent."""
         systems = [
             {**dataclasses.asdict(system), "mean": system.mean, "deviation": system.deviation}
@@ -150,7 +149,7 @@ def evaluate(
     baseline: Sequence[FilePath] = (),
     metrics: Sequence[str] = ("bleu",),
     options: EvaluationOptions | None = None,
-    **values: Any,
+    **values: object,
 ) -> list[Evaluation]:
     """Scores systems against references, and tests their differences from a baseline for significance.
 

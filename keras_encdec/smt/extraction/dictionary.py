@@ -4,7 +4,6 @@ import collections
 import dataclasses
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
 
 from keras_encdec.data.pairs import AlignedPair, open_aligned_pairs
 from keras_encdec.errors import FilePath
@@ -165,7 +164,7 @@ def write_dictionary(
     source: FilePath | None = None,
     alignment: FilePath | None = None,
     progress: Callable[[InputLines], Progress] = Progress,
-    **values: Any,
+    **values: object,
 ) -> DictionarySummary:
     """Writes a dictionary: lines of a source word, its most frequent translation and their count, separated by tabs.
 

@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
-from typing import Any, BinaryIO, TypeVar
+from typing import BinaryIO, TypeVar
 
 import numpy as np
 
@@ -80,7 +80,7 @@ def extract_phrase_table(
     source: FilePath | None = None,
     alignment: FilePath | None = None,
     progress: ShowProgress = Progress,
-    **values: Any,
+    **values: object,
 ) -> ExtractSummary:
     """Aligns parallel text, extracts its phrase pairs and scores them, as Moses's training does.
 

@@ -3,7 +3,6 @@
 import collections
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -62,7 +61,7 @@ def add_ngram_posteriors(
     options: PosteriorOptions | None = None,
     *,
     progress: Callable[[InputLines], Progress] = Progress,
-    **values: Any,
+    **values: object,
 ) -> NgramPosteriorsSummary:
     """Adds a feature to an n-best list: how probable the n-grams of a hypothesis are in other translations.
 

@@ -4,7 +4,6 @@ import dataclasses
 import itertools
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.errors import InputError
@@ -116,7 +115,7 @@ def add_phrase_features(
     options: PhraseFeatureOptions | None = None,
     *,
     progress: Callable[[InputLines], Progress] = Progress,
-    **values: Any,
+    **values: object,
 ) -> PhraseFeaturesSummary:
     """Adds to each hypothesis of an n-best list the sums of log-scores of the phrase pairs that it consists of.
 

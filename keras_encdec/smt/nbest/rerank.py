@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.errors import InputError
@@ -74,7 +74,7 @@ def rerank(
     *,
     other_weights: Weights | None = None,
     progress: Callable[[InputLines], Progress] = Progress,
-    **values: Any,
+    **values: object,
 ) -> RerankSummary:
     """Sorts an n-best list by the weighted sums of its features, or takes the best hypothesis of each sentence.
 

@@ -5,7 +5,6 @@ import dataclasses
 import importlib.util
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -79,7 +78,7 @@ def estimate_ngrams(
     options: NgramOptions | None = None,
     *,
     progress: Callable[[InputLines, str], Progress] = Progress,
-    **values: Any,
+    **values: object,
 ) -> NgramSummary:
     """Estimates an n-gram language model and writes it as an ARPA file.
 

@@ -5,7 +5,6 @@ import os
 import pathlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from keras_encdec import __version__
 from keras_encdec.configuration import hyperparameter
@@ -113,7 +112,7 @@ def tune_decoder(
     *,
     report: Callable[[TuningRound], object] = lambda tuned: None,
     progress: ShowProgress = Progress,
-    **values: Any,
+    **values: object,
 ) -> DecoderTuning:
     """Tunes the weights of the phrase-based decoder, as Moses's `mert-moses.pl` does.
 

@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from typing import Any
 
 import numpy as np
 
@@ -73,7 +72,7 @@ def tune(
     test_nbest: Sequence[FilePath] = (),
     test_references: Sequence[FilePath] = (),
     report: Callable[[TunedWeights], object] = lambda tuned: None,
-    **values: Any,
+    **values: object,
 ) -> Tuning:
     """Finds weights with which the hypotheses that have the highest totals get the best score.
 

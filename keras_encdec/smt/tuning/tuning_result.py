@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -84,7 +83,7 @@ class Tuning:
         """The weights with the best score on the lists that were tuned on."""
         return max(self.tuned, key=lambda tuned: tuned.score)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Returns the result as values that JSON can represent."""
         scores, tests = self._columns()
         summary = {"mean": _mean(scores), "deviation": _deviation(scores), "best_seed": self.best.seed}
