@@ -267,7 +267,7 @@ class Configuration:
         return cls(**values)
 
     @classmethod
-    def upgraded(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+    def upgraded(cls, values: Mapping[str, object]) -> dict[str, object]:
         """Converts values that an earlier version of this package may have saved. Subclasses override it."""
         return dict(values)
 

@@ -86,7 +86,7 @@ class ModelDirectory:
     def _tokenizer(self) -> Tokenizer | None:
         return None if self.tokenization is None else Tokenizer(**self.tokenization)
 
-    def save_config(self, name: str, model: dict[str, Any], training: dict[str, Any] | None = None) -> None:
+    def save_config(self, name: str, model: dict[str, object], training: dict[str, object] | None = None) -> None:
         """Writes the vocabularies and the configuration: everything except the weights.
 
         Args:
@@ -327,7 +327,7 @@ def _record_weights(folder: pathlib.Path, checksums: Sequence[str]) -> None:
             _write_config(folder, {**config, "sha256": {**config.get("sha256", {}), WEIGHTS: checksums}})
 
 
-def _write_config(folder: pathlib.Path, config: Mapping[str, Any]) -> None:
+def _write_config(folder: pathlib.Path, config: Mapping[str, object]) -> None:
     with open_output(folder / CONFIG) as file:
         file.write((json.dumps(config, indent=1) + "\n").encode())
 

@@ -5,7 +5,6 @@ import math
 import os
 import pathlib
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -279,7 +278,7 @@ def load_initial_model(config: TrainingConfig, data: TrainingData) -> ModelDirec
     """
     assert config.initial_model is not None
     directory = ModelDirectory.load(config.initial_model)
-    found: dict[str, Any] = {"architecture": config.architecture, **config.model_config.to_dict()}
+    found: dict[str, object] = {"architecture": config.architecture, **config.model_config.to_dict()}
     if type(directory.model) is model_class(config.architecture):
         expected = directory.model.config.to_dict()
     else:

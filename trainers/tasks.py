@@ -295,7 +295,7 @@ class TrainingTasks:
             raise InputError(str(error), path=path) from None
 
 
-def _task(path: FilePath, name: str, section: Any) -> TaskConfig:
+def _task(path: FilePath, name: str, section: object) -> TaskConfig:
     where = f"[tasks.{shortened(name)}]"
     if not isinstance(section, dict):
         raise InputError(f"found tasks.{name} = {shortened(repr(section))}", f"expected a section {where}", "", path)

@@ -36,7 +36,7 @@ class TrainingConfig(Configuration):
         "model of n-grams (cslm).",
         fixed=True,
     )
-    model: Configuration | Mapping[str, Any] | None = None
+    model: Configuration | Mapping[str, object] | None = None
     initial_model: str | None = hyperparameter(
         None,
         "Directory of a trained model, whose weights and vocabularies the training begins with; the hyper-parameters "
@@ -297,14 +297,14 @@ class TrainingConfig(Configuration):
         return architecture(self.architecture).has_source
 
     @classmethod
-    def check_names(cls, values: Mapping[str, Any]) -> None:
+    def check_names(cls, values: Mapping[str, object]) -> None:
         super().check_names({name: value for name, value in values.items() if name != "model"})
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the values by name, for `from_dict` and JSON; "model" is a dict of the model's values."""
         return {**super().to_dict(), "model": self.model_config.to_dict()}
 
-    def replace(self, **values: Any) -> Self:
+    def replace(self, **values: object) -> Self:
         """Returns a copy with other values. For another architecture, `model` has its defaults."""
         if values.get("architecture", self.architecture) != self.architecture:
             values = {"model": None, **values}

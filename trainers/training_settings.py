@@ -83,7 +83,7 @@ def _validation_files(data: TrainingData) -> list[str]:
     return [*data.validation, *([data.validation_alignment] if data.validation_alignment else [])]
 
 
-def _fixed(config: Configuration) -> dict[str, Any]:
+def _fixed(config: Configuration) -> dict[str, object]:
     return {p.name: getattr(config, p.name) for p in config.hyperparameters() if p.fixed}
 
 
@@ -119,7 +119,7 @@ def update_settings(folder: pathlib.Path, config: TrainingConfig) -> None:
         save_settings(folder, config, data)
 
 
-def _lines(values: Mapping[str, Any]) -> list[str]:
+def _lines(values: Mapping[str, object]) -> list[str]:
     """Writes lines of TOML, without values that are `None`. TOML writes the other values as JSON does."""
     return [f"{name} = {_escaped(json.dumps(value))}" for name, value in values.items() if value is not None]
 

@@ -111,9 +111,9 @@ class Preset:
 
     path: FilePath
     architecture: str
-    model: dict[str, Any]
-    training: dict[str, Any]
-    data: dict[str, Any]
+    model: dict[str, object]
+    training: dict[str, object]
+    data: dict[str, object]
 
     def table(self, config_class: type[Configuration], name: str) -> dict[str, Any]:
         """Returns one of the tables, and checks that its names are hyper-parameters of a configuration.
@@ -121,14 +121,14 @@ class Preset:
         Raises:
             InputError: for an unknown name.
         """
-        values: dict[str, Any] = getattr(self, name)
+        values: dict[str, object] = getattr(self, name)
         try:
             config_class.check_names(values)
         except ConfigurationError as error:
             raise InputError(f"{error} in [{name}]", path=self.path) from None
         return values
 
-    def model_with(self, given: Mapping[str, object]) -> dict[str, Any]:
+    def model_with(self, given: Mapping[str, object]) -> dict[str, object]:
         """Returns the preset's hyper-parameters of the model, overridden by the given ones.
 
         If the given values choose no attention, the preset's attention options are dropped; for global attention, the

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 
@@ -238,7 +237,7 @@ class RecurrentEncoderDecoderConfig(RecurrentLanguageModelConfig):
         super().__post_init__()
 
     @classmethod
-    def upgraded(cls, values: Mapping[str, object]) -> dict[str, Any]:
+    def upgraded(cls, values: Mapping[str, object]) -> dict[str, object]:
         known = dict(values)
         if "bidirectional" in known and known["bidirectional"] is None:  # written by the first version
             known["bidirectional"] = "none"

@@ -6,7 +6,6 @@ import importlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import keras
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from keras_encdec.backend.devices import name
 from keras_encdec.backend.mirrored import mirrored_replicas
 from keras_encdec.backend.replicas import ALL, Compilation, Replicas, Shapes, check_number, refuse_a_part
-from keras_encdec.backend.types import Tensor
+from keras_encdec.backend.types import Structure, Tensor
 from keras_encdec.configuration import ConfigurationError
 
 # Time that a process waits for the others, which may prepare a large corpus meanwhile.
@@ -174,7 +173,9 @@ class _TorchReplicas(Replicas):
         sizes = [tensor.numel() for tensor in tensors]
         return [part.view(tensor.shape) for part, tensor in zip(flat.split(sizes), tensors, strict=True)]
 
-    def _with_summed_metrics(self, model: keras.Model, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def _with_summed_metrics(
+        self, model: keras.Model, function: Callable[[Structure], Structure]
+    ) -> Callable[[Structure], Structure]:
         """Makes a step add to the metrics, all of which are sums, what all processes have counted in it."""
         import torch
 
@@ -182,7 +183,7 @@ class _TorchReplicas(Replicas):
         total = model.metrics_variables[0]
         factor = self.devices if model.reduction == "sum" else 1
 
-        def step(data: Any) -> dict[str, Any]:
+        def step(data: Structure) -> dict[str, Tensor]:
             variables = model.metrics_variables
             with torch.no_grad():
                 before = [variable.value.clone() for variable in variables]

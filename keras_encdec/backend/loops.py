@@ -176,7 +176,9 @@ class _TensorFlowLoop(_Loop):
             _, specs = flat_body(carry_leaves, [tf.zeros_like(leaf[0]) for leaf in flat])
         outputs = [tf.TensorArray(x.dtype, steps, element_shape=x.shape, infer_shape=False) for x in specs]
 
-        def turn(i: Tensor, leaves: list[Tensor], outputs: list[Any]) -> tuple[Tensor, list[Tensor], list[Any]]:
+        def turn(
+            i: Tensor, leaves: list[Tensor], outputs: list[Structure]
+        ) -> tuple[Tensor, list[Tensor], list[Structure]]:
             t = steps - 1 - i if reverse else i
             leaves, values = flat_body(leaves, [array.read(t) for array in arrays])
             return i + 1, leaves, [array.write(t, x) for array, x in zip(outputs, values, strict=True)]

@@ -4,15 +4,15 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import keras
 import numpy as np
 
+from keras_encdec.backend.types import Structure, Tensor
 from keras_encdec.configuration import ConfigurationError
 
 #: A batch or a part of it: arrays "source" and "target", one row per pair.
-Batch = dict[str, Any]
+Batch = dict[str, Tensor]
 
 #: Shapes of the parts of a batch, such as source and target.
 Shapes = tuple[tuple[int, ...], ...]
@@ -20,7 +20,7 @@ Shapes = tuple[tuple[int, ...], ...]
 ALL = "all"
 
 
-def shapes_of(batch: Any) -> Shapes:
+def shapes_of(batch: Structure) -> Shapes:
     """Returns the shapes of the parts of a batch."""
     return tuple(tuple(part.shape) for part in keras.tree.flatten(batch))
 
@@ -39,8 +39,8 @@ class Compilation:
 
 
 def train_function_by_shape(
-    new_step: Callable[[], Callable[[Batch], Any]], begin: Callable[[Shapes], object], compilation: Compilation
-) -> Callable[[Iterator[Batch]], Any]:
+    new_step: Callable[[], Callable[[Batch], Structure]], begin: Callable[[Shapes], object], compilation: Compilation
+) -> Callable[[Iterator[Batch]], Structure]:
     """Makes a training function of TensorFlow that compiles a step for each shape of batches.
 
     Args:
@@ -51,9 +51,9 @@ def train_function_by_shape(
     Returns:
         callable of an iterator of batches, as `keras.Model.train_function`.
     """
-    steps: dict[Shapes, Callable[[Batch], Any]] = {}
+    steps: dict[Shapes, Callable[[Batch], Structure]] = {}
 
-    def train(iterator: Iterator[Batch]) -> Any:
+    def train(iterator: Iterator[Batch]) -> Structure:
         batch = next(iterator)
         shapes = shapes_of(batch)
         if shapes in steps:

@@ -246,7 +246,7 @@ class _LateDynamo(types.ModuleType):
             return functools.partial(self.disable, **options)
 
         @functools.wraps(function)
-        def call(*arguments: Any, **keywords: Any) -> Any:
+        def call(*arguments: object, **keywords: object) -> Any:
             compiler = sys.modules.get(_DYNAMO)
             called = compiler.disable(function, **options) if compiler and compiler is not self else function
             return called(*arguments, **keywords)

@@ -26,7 +26,7 @@ def prepare_process_for_training() -> None:
     keep_freed_memory()
 
 
-def portable_compile_config(config: dict[str, Any]) -> dict[str, Any]:
+def portable_compile_config(config: dict[str, object]) -> dict[str, object]:
     """Changes the saved arguments of `compile` so that every backend can read them.
 
     A model that was compiled under PyTorch names Keras's PyTorch optimizer, which no other backend can run.
@@ -111,7 +111,7 @@ def _announced_by_jax(model: keras.Model, begin: Begin) -> Compilation:
     traced: set[tuple[int, int, Shapes]] = set()
     step = model.train_step
 
-    def announced_step(state: Any, data: Any) -> Any:
+    def announced_step(state: Structure, data: Structure) -> Structure:
         shapes = shapes_of(data)
         of_task = id(getattr(model, "encoder", None)), id(model.decoder), shapes
         if of_task not in traced:  # JAX may trace a shape again, as when the state has moved to its device
@@ -237,7 +237,7 @@ def update_tasks_between(
     model.make_train_function()
     main = model.train_function
 
-    def train(*arguments: object) -> Any:
+    def train(*arguments: Structure) -> Structure:
         for task, batch in next(updates):
             with model.task(task):
                 arguments = take(task, batch, arguments)
@@ -252,9 +252,9 @@ class _TensorFlowStep:
     def __init__(self, model: keras.Model, step: StepCompilation, compilation: Compilation, begin: Begin) -> None:
         self._model, self._compilation, self._begin = model, compilation, begin
         self._compiles_by_shape, self._jit_compile = step.compiled, step.uses_xla(model)
-        self._functions: dict[tuple[str, Shapes], Callable[..., Any]] = {}
+        self._functions: dict[tuple[str, Shapes], Callable[..., Structure]] = {}
 
-    def __call__(self, task: str, batch: Batch, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    def __call__(self, task: str, batch: Batch, arguments: tuple[Structure, ...]) -> tuple[Structure, ...]:
         import tensorflow as tf
 
         tensors = {side: tf.convert_to_tensor(ids) for side, ids in batch.items()}
@@ -280,14 +280,14 @@ class _JaxStep:
 
     def __init__(self, model: keras.Model, step: StepCompilation, compilation: Compilation, begin: Begin) -> None:
         self._model, self._compiled = model, step.compiled
-        self._steps: dict[str, Callable[..., Any]] = {}
+        self._steps: dict[str, Callable[..., Structure]] = {}
 
-    def __call__(self, task: str, batch: Batch, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    def __call__(self, task: str, batch: Batch, arguments: tuple[Structure, ...]) -> tuple[Structure, ...]:
         import jax
 
         if task not in self._steps:
             # A separate function for each task: JAX caches what it has compiled by function.
-            def own_step(state: Any, data: Any) -> Any:
+            def own_step(state: Structure, data: Structure) -> Structure:
                 return self._model.train_step(state, data)
 
             self._steps[task] = jax.jit(own_step, donate_argnums=0) if self._compiled else own_step
@@ -302,7 +302,7 @@ class _TorchStep:
     def __init__(self, model: keras.Model, step: StepCompilation, compilation: Compilation, begin: Begin) -> None:
         self._model = model
 
-    def __call__(self, task: str, batch: Batch, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    def __call__(self, task: str, batch: Batch, arguments: tuple[Structure, ...]) -> tuple[Structure, ...]:
         tensors = {side: keras.ops.convert_to_tensor(ids) for side, ids in batch.items()}
         self._model.train_step((tensors,))
         return arguments

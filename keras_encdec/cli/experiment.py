@@ -1,7 +1,7 @@
 """encdec-experiment: measures what features add to a translation system, the paper's Table 1 on your own data."""
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from keras_encdec.backend.startup import import_keras
 from keras_encdec.cli.task_command import Arguments, check_paths, task_command
@@ -43,7 +43,7 @@ def main(arguments: Arguments, _options: Configuration) -> int:
     return 0
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     """Formats a result: a float with two decimals, an integer with thousands separators, a list with spaces."""
     if isinstance(value, (list, tuple)):
         return " ".join(map(_shown, value))

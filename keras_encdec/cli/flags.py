@@ -302,7 +302,7 @@ def _help(parameters: Mapping[str, Hyperparameter], configurations: int) -> str:
     return f"{owners}{first.help}" + (f" Default: {default}." if default else "")
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):

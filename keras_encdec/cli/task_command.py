@@ -166,7 +166,7 @@ def check_paths(
         check_distinct_files(*pair)
 
 
-def show_summary(summary: Any) -> None:
+def show_summary(summary: object) -> None:
     """Prints a task's summary on standard error, and then each of its remarks, if it has any, on a line."""
     print(summary, file=sys.stderr)
     for remark in getattr(summary, "remarks", ()):

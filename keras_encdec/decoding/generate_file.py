@@ -244,7 +244,7 @@ def _paths(model_dirs: ModelsOrGenerator) -> list[FilePath]:
     return [absolute(path if is_url(path) else model_path(path)) for path in paths]
 
 
-def _settings(model_dirs: ModelsOrGenerator, sampler: Sampler, options: GenerationOptions) -> dict[str, Any]:
+def _settings(model_dirs: ModelsOrGenerator, sampler: Sampler, options: GenerationOptions) -> dict[str, object]:
     """Describes everything that determines the targets, apart from the sources."""
     if isinstance(model_dirs, TextGenerator):
         directories: Sequence[ModelDirectory] = model_dirs.directories

@@ -3,7 +3,6 @@
 import dataclasses
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -58,9 +57,9 @@ def distill(
     test_target: FilePath | None = None,
     begun: Callable[[Stage, int], object] = lambda stage, number_of_stages: None,
     ended: Callable[[StageResult], object] = lambda result: None,
-    training: Mapping[str, Any] | None = None,
-    model: Mapping[str, Any] | None = None,
-    **values: Any,
+    training: Mapping[str, object] | None = None,
+    model: Mapping[str, object] | None = None,
+    **values: object,
 ) -> DistillationResult:
     """Trains a student on the teachers' translations of the training text.
 
@@ -126,8 +125,8 @@ def _stages(
     texts: Mapping[str, pathlib.Path],
     folder: pathlib.Path,
     options: DistillationOptions,
-    training: Mapping[str, Any] | None,
-    model: Mapping[str, Any] | None,
+    training: Mapping[str, object] | None,
+    model: Mapping[str, object] | None,
 ) -> list[Stage]:
     """Plans the stages, each after those that it depends on."""
     models = {f"teacher_{number}": path for number, path in enumerate(teachers, start=1)}
@@ -194,7 +193,7 @@ def translate_nbest(
     replace_unknown: bool = False,
     dictionary: str | None = None,
     **teachers: pathlib.Path,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Translates the training text into an n-best list, in shards, so that an interrupted translation can continue."""
     options = GenerationOptions(
         format="moses_nbest",
@@ -215,14 +214,14 @@ def translate(
     replace_unknown: bool = False,
     dictionary: str | None = None,
     **models: pathlib.Path,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Writes the best translation of each sentence. With one beam, the search is greedy."""
     sampler = GreedySampler() if num_beams == 1 else BeamSampler(num_beams, length_penalty=length_penalty)
     options = GenerationOptions(replace_unknown=replace_unknown, dictionary=dictionary, escape=True)
     return {"sentences": generate_file(list(models.values()), source, output, sampler, options).lines}
 
 
-def choose(nbest: pathlib.Path, target: pathlib.Path, output: pathlib.Path, keep: str) -> dict[str, Any]:
+def choose(nbest: pathlib.Path, target: pathlib.Path, output: pathlib.Path, keep: str) -> dict[str, object]:
     """Writes one hypothesis of each sentence: the best, or the closest to the reference by smoothed sentence BLEU."""
     references, encoding = read_text(target, unescaped=True), FileEncoding(None)
     metric = CorpusMetric("bleu", [references]) if keep == "closest" else None

@@ -3,7 +3,6 @@
 import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from keras_encdec.architectures.architecture_registry import architecture
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
@@ -129,7 +128,7 @@ class DistillationOptions(Configuration):
         )
 
     @property
-    def generation(self) -> dict[str, Any]:
+    def generation(self) -> dict[str, object]:
         """The options of a translation that teachers and student share."""
         return {"replace_unknown": self.replace_unknown, "dictionary": self.dictionary}
 

@@ -4,7 +4,6 @@ import functools
 import json
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.experiment import moses, stage_functions
@@ -139,7 +138,7 @@ class _Plan:
         function: StageFunction,
         inputs: Mapping[str, pathlib.Path],
         outputs: Mapping[str, str],
-        settings: Mapping[str, Any] | None = None,
+        settings: Mapping[str, object] | None = None,
     ) -> pathlib.Path:
         """Adds a stage if it is not planned yet, and returns the path of its first output."""
         paths = {argument: self._output / path for argument, path in outputs.items()}
@@ -268,7 +267,7 @@ class _Plan:
         config, data = feature.training_settings()
         options = data.to_dict()
         files |= {option: self._path(options.pop(option)) for option in DATA_FILES if options.get(option)}
-        settings: dict[str, Any] = {"config": config.to_dict(), "data": options}
+        settings: dict[str, object] = {"config": config.to_dict(), "data": options}
         return self._add(f"train-{name}", stage_functions.train_model, files, {"model_dir": f"models/{name}"}, settings)
 
     def _training_files(self, feature: FeatureConfig) -> dict[str, pathlib.Path]:

@@ -21,7 +21,7 @@ KINDS = ("phrases", "unknown_words", "language_model", "sentences")
 SIDES = [f"{part}_{side}" for part in ("train", "dev", "test") for side in ("source", "target")]
 
 
-def _declared(options: type[Configuration], name: str, **changed: Any) -> Any:
+def _declared(options: type[Configuration], name: str, **changed: object) -> Any:
     """Declares a field as in another configuration, with changes such as another default, help or bound."""
     (declared,) = [field for field in dataclasses.fields(options) if field.name == name]
     return hyperparameter(**{"default": declared.default, **declared.metadata, **changed})
@@ -176,8 +176,8 @@ class FeatureConfig(Configuration):
     counts: bool = hyperparameter(
         False, "With sentences: also add Unknown0 and Length0, the numbers of unknown target words and of tokens."
     )
-    model: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    training: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    model: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    training: Mapping[str, object] = dataclasses.field(default_factory=dict)
     data: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def check(self) -> None:

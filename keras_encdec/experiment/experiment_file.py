@@ -63,7 +63,7 @@ class _Reader:
     def __init__(self, path: FilePath) -> None:
         self._path = path
 
-    def read(self, values: Mapping[str, Any]) -> ExperimentConfig:
+    def read(self, values: Mapping[str, object]) -> ExperimentConfig:
         sections = [field.name for field in dataclasses.fields(ExperimentConfig)]
         for name in values:
             if name not in sections:
@@ -94,7 +94,7 @@ class _Reader:
         self._check(config)
         return config
 
-    def _feature(self, name: str, values: Any) -> FeatureConfig:
+    def _feature(self, name: str, values: object) -> FeatureConfig:
         section = f"features.{name}"
         table = dict(self._table(section, values))
         data = table.get("data")
@@ -175,7 +175,7 @@ class _Reader:
         if not exists(path):  # False for a name that no file can have
             raise self._error(f"found no file {path}, {setting}", "expected one", "check the path")
 
-    def _section(self, kind: type[Section], name: str, values: Any, paths: Collection[str] = ()) -> Section:
+    def _section(self, kind: type[Section], name: str, values: object, paths: Collection[str] = ()) -> Section:
         """Makes the configuration of a section. `paths` lists the names of its values that are paths."""
         try:
             return kind.from_dict(self._with_paths(self._table(name, values), paths))
@@ -187,7 +187,7 @@ class _Reader:
         paths = {name: values[name] for name in names if isinstance(values.get(name), str)}
         return {**values, **{name: beside(self._path, path) for name, path in paths.items()}}
 
-    def _table(self, name: str, values: Any) -> Mapping[str, Any]:
+    def _table(self, name: str, values: object) -> Mapping[str, object]:
         if not isinstance(values, dict):
             raise self._error(f"found {shortened(name)} = {shortened(repr(values))}", f"expected a table [{name}]")
         return values

@@ -57,7 +57,7 @@ class ExperimentResult:
     rows: tuple[RowResult, ...]
     stages: tuple[StageResult, ...]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Returns the result as values that JSON can hold."""
         return dataclasses.asdict(self)
 

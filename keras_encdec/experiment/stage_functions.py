@@ -48,7 +48,7 @@ def extract(source: pathlib.Path, target: pathlib.Path, phrase_table: pathlib.Pa
 
 def train_model(
     model_dir: pathlib.Path, config: Mapping[str, Any], data: Mapping[str, Any], **files: pathlib.Path
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Trains a model, or continues an interrupted training.
 
     Args:
@@ -84,7 +84,7 @@ def tune_baseline(
     output: pathlib.Path,
     weights: pathlib.Path | None = None,
     **settings: Any,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Tunes the decoder, see `tune_decoder`. Writes `weights` and `nbest.gz` into the directory `output`."""
     initial = read_weights(weights)[0] if weights else None
     tuning = tune_decoder(source, [target], phrase_table, language_model, output, initial, **settings)
@@ -99,13 +99,13 @@ def decode(
     weights: pathlib.Path,
     nbest: pathlib.Path,
     **settings: Any,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Translates sentences; see `decode_nbest`."""
     summary = decode_nbest(source, phrase_table, language_model, nbest, read_weights(weights)[0], **settings)
     return {"sentences": summary.sentences, "hypotheses": summary.lines, "unknown_words": summary.unknown_words}
 
 
-def score_table(phrase_table: pathlib.Path, model_dir: pathlib.Path, scored: pathlib.Path) -> dict[str, Any]:
+def score_table(phrase_table: pathlib.Path, model_dir: pathlib.Path, scored: pathlib.Path) -> dict[str, object]:
     """Appends two scores to each line of a table: the model's, and exp(number of unknown target words)."""
     return {"lines": score_file(model_dir, phrase_table, scored, unknown_count=True).lines}
 
@@ -117,7 +117,7 @@ def add_table_feature(
     output: pathlib.Path,
     feature: str,
     column: int,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Adds the sums of a table's scores over the phrases of each hypothesis; see `add_phrase_features`.
 
     Args:
@@ -149,7 +149,7 @@ def add_table_feature(
 
 def score_nbest(
     nbest: pathlib.Path, source: pathlib.Path, model_dir: pathlib.Path, output: pathlib.Path, feature: str, counts: bool
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Adds ln p of each hypothesis to an n-best list, and with `counts` also Unknown0 and Length0."""
     options = ScoringOptions(
         format="nbest", source=str(source), feature_name=feature, unknown_count=counts, length=counts
@@ -166,7 +166,7 @@ def tune_row(
     weights: pathlib.Path,
     output: pathlib.Path,
     **settings: Any,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Tunes the weights with several seeds, and writes the best hypotheses of both lists with each.
 
     The directory `output` gets `weights.1`, `dev.1`, `test.1` and so on. The first row needs no model, so a test list

@@ -43,13 +43,13 @@ class Stage:
     function: StageFunction
     inputs: Mapping[str, pathlib.Path]
     outputs: Mapping[str, pathlib.Path]
-    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    settings: Mapping[str, object] = dataclasses.field(default_factory=dict)
 
     def run(self) -> Mapping[str, Any] | None:
         """Calls the function."""
         return self.function(**self.inputs, **self.outputs, **self.settings)
 
-    def key(self) -> dict[str, Any]:
+    def key(self) -> dict[str, object]:
         """Returns what the outputs depend on: the function's name, the settings, and the inputs' checksums.
 
         Raises:
@@ -59,7 +59,7 @@ class Stage:
         inputs = {name: checksum(path) for name, path in self.inputs.items()}
         # JSON turns tuples into lists, as in the record that the key is compared with.
         described = {"function": function, "settings": dict(self.settings), "inputs": inputs}
-        as_read: dict[str, Any] = json.loads(json.dumps(described))
+        as_read: dict[str, object] = json.loads(json.dumps(described))
         return as_read
 
 
@@ -171,7 +171,7 @@ def run_stages(
     return results
 
 
-def _run(stage: Stage, key: Mapping[str, Any]) -> dict[str, Any]:
+def _run(stage: Stage, key: Mapping[str, object]) -> dict[str, object]:
     """Runs a stage and returns its record."""
     start = time.monotonic()
     for output in stage.outputs.values():

@@ -70,7 +70,7 @@ class Attention(keras.layers.Layer):
         score: str = "general",
         score_units: int | None = None,
         kernel_initializer: keras.initializers.Initializer | str = "glorot_uniform",
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
@@ -171,7 +171,7 @@ class Attention(keras.layers.Layer):
         """Returns the mask of the queries: the context of a masked query is masked."""
         return previous_mask
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         return {
             **super().get_config(),
             "score": self.score,
@@ -299,7 +299,7 @@ class LocalAttention(Attention):
         """Computes the factor of the weights from s - p_t, both `(batch, steps, source_time)`; `None` for 1."""
         return None
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         return {**super().get_config(), "half_width": self.half_width}
 
 

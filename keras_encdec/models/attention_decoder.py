@@ -292,7 +292,7 @@ class AttentionDecoder(RecurrentDecoder):
         context, weights = self._context(queries, memory)
         return ops.tanh(context + self.state_projection(hidden)), weights
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         return {
             **super().get_config(),
             "annotation_width": self.annotation_width,

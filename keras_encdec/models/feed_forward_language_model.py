@@ -1,7 +1,6 @@
 """The feed-forward language model."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 from keras import ops
@@ -59,7 +58,7 @@ class FeedForwardDecoder(Decoder):
         hidden_units: tuple[int, ...],
         dropout: float = 0.0,
         initial_scale: float = 0.01,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
         policy = self.dtype_policy
@@ -139,7 +138,7 @@ class FeedForwardDecoder(Decoder):
         symbols.update({"output.W_hy": self.output_matrix.kernel, "output.b_hy": self.output_matrix.bias})
         return {symbol: (variable, slice(None)) for symbol, variable in symbols.items()}
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         return {
             **super().get_config(),
             "vocabulary_size": self.vocabulary_size,

@@ -1,7 +1,5 @@
 """Base class of models that output log-probabilities: loss, metrics, and checks of the training data."""
 
-from typing import Any
-
 import keras
 from keras import ops
 
@@ -83,7 +81,7 @@ class LikelihoodModel(keras.Model):
 
     def compile(
         self,
-        optimizer: keras.optimizers.Optimizer | str | dict[str, Any] = "rmsprop",
+        optimizer: keras.optimizers.Optimizer | str | dict[str, object] = "rmsprop",
         reduction: str = "sum",
         clip_elements: float | None = None,
         label_smoothing: float = 0.0,
@@ -122,12 +120,12 @@ class LikelihoodModel(keras.Model):
         if norms := GradientNorms.of(self.optimizer):
             norms.keep_out_of_files(self.optimizer)  # also if Keras has wrapped it
 
-    def get_compile_config(self) -> dict[str, Any]:
+    def get_compile_config(self) -> dict[str, object]:
         config = super().get_compile_config()
         own = "reduction", "clip_elements", "label_smoothing"
         return config and {**config, **{name: getattr(self, name) for name in own}}
 
-    def compile_from_config(self, config: dict[str, Any]) -> None:
+    def compile_from_config(self, config: dict[str, object]) -> None:
         self.compile(**keras.saving.deserialize_keras_object(portable_compile_config(config)))
         self.optimizer.build(self.trainable_variables)
 

@@ -165,7 +165,7 @@ class MultiTaskModel(EncoderDecoder):
         }
         update_parts(self.optimizer, self.trainable_variables, parts, lambda: self._parts[self._task].names)
 
-    def evaluate(self, *args: Any, **arguments: Any) -> list[float] | dict[str, float] | float:
+    def evaluate(self, *args: object, **arguments: object) -> list[float] | dict[str, float] | float:
         """Computes the loss and the metrics of the main task, see `LikelihoodModel.evaluate`."""
         measured = super().evaluate(*args, **arguments)
         if isinstance(measured, dict):
@@ -182,7 +182,7 @@ class MultiTaskModel(EncoderDecoder):
         self.task_perplexities[self._task].update_state(log_probs, self.sides(x)[1])
         return self.get_metrics_result()
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         config = {**super().get_config(), "architecture_name": self.architecture_name}
         return {**config, "tasks": {name: dataclasses.asdict(task) for name, task in self._parts.items()}}
 

@@ -1,7 +1,5 @@
 """The recurrent encoder-decoder of neural machine translation."""
 
-from typing import Any
-
 import keras
 from keras import ops
 
@@ -102,7 +100,7 @@ class RecurrentEncoderDecoder(EncoderDecoder):
         target_words: int,
         source_characters: int | None = None,
         target_characters: int | None = None,
-        **arguments: Any,
+        **arguments: object,
     ) -> None:
         super().__init__(source_words, target_words, **arguments)
         config = self.config
@@ -149,7 +147,7 @@ class RecurrentEncoderDecoder(EncoderDecoder):
         # All sizes are known: build the weights now, so that they can be counted, set or loaded.
         self.build()
 
-    def _of_characters(self, number: int | None) -> dict[str, Any] | None:
+    def _of_characters(self, number: int | None) -> dict[str, object] | None:
         """Returns the arguments of a reader or a speller of this number of characters; `None` without characters."""
         config = self.config
         return (
@@ -194,7 +192,7 @@ class RecurrentEncoderDecoder(EncoderDecoder):
                 "words; pass the stream of keras_encdec.data.Batches"
             )
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         numbers = {"source_characters": self.source_characters, "target_characters": self.target_characters}
         return {**super().get_config(), **{name: number for name, number in numbers.items() if number is not None}}
 

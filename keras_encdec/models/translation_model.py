@@ -59,7 +59,7 @@ class TranslationModel(LikelihoodModel):
     decoder: Decoder
     built: bool
 
-    def __init__(self, source_words: int, target_words: int, **arguments: Any) -> None:
+    def __init__(self, source_words: int, target_words: int, **arguments: object) -> None:
         names = {parameter.name for parameter in self.config_class.hyperparameters()}
         super().__init__(**{name: value for name, value in arguments.items() if name not in names})
         self.source_words = source_words
@@ -74,7 +74,7 @@ class TranslationModel(LikelihoodModel):
         """
 
     @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Self:
+    def from_config(cls, config: dict[str, object], custom_objects: dict[str, object] | None = None) -> Self:
         return super().from_config(cls.config_class.upgraded(config), custom_objects)
 
     @classmethod
@@ -83,7 +83,7 @@ class TranslationModel(LikelihoodModel):
         preset: str | os.PathLike[str],
         source_words: int | None = None,
         target_words: int | None = None,
-        **arguments: Any,
+        **arguments: object,
     ) -> Self:
         """Loads a trained model of the package, or builds a new model with published or recommended hyper-parameters.
 
@@ -205,7 +205,7 @@ class TranslationModel(LikelihoodModel):
         """Returns an ordinary model for each task, by the task's name; here only this model, under the empty name."""
         return {"": self}
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         return {
             **super().get_config(),
             "source_words": self.source_words,

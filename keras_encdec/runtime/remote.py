@@ -25,7 +25,7 @@ _READ_ONLY = ("http", "https")
 _COMMITTING = ("s3", "s3a", "gs", "gcs")
 # Options of a store's library. Google's client compares the MD5 checksum after an upload; Amazon's sends a checksum
 # with each request, which the store compares.
-_OPTIONS: dict[str, dict[str, Any]] = {name: {"consistency": "md5"} for name in ("gs", "gcs")}
+_OPTIONS: dict[str, dict[str, object]] = {name: {"consistency": "md5"} for name in ("gs", "gcs")}
 # Number of bytes to fetch at once.
 _READ_BLOCK = 1 << 23
 _NO_CREDENTIALS = {"NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "RefreshError"}

@@ -42,7 +42,7 @@ class ShardedJob:
     task: str
     inputs: Sequence[FilePath]
     outputs: Sequence[FilePath]
-    settings: Mapping[str, Any]
+    settings: Mapping[str, object]
     window_lines: int
     shard_lines: int | None = None
     group: Callable[[bytes], object] | None = None

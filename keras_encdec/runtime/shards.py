@@ -173,7 +173,7 @@ class ShardFolder:
             read or written.
     """
 
-    def __init__(self, output: FilePath, manifest: Mapping[str, Any], compressed: Sequence[bool]) -> None:
+    def __init__(self, output: FilePath, manifest: Mapping[str, object], compressed: Sequence[bool]) -> None:
         self.path = f"{os.fspath(output)}.shards"
         self.done: dict[int, dict[str, Any]] = {}
         self._compressed = compressed
@@ -295,7 +295,7 @@ class ShardFolder:
             with explained(path, "to remove a file"):
                 os.unlink(path)
 
-    def _check(self, expected: Mapping[str, Any]) -> None:
+    def _check(self, expected: Mapping[str, object]) -> None:
         """Compares the manifest in the folder with that of the job."""
         path = joined(self.path, MANIFEST)
         try:

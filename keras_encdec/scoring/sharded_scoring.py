@@ -9,7 +9,6 @@ import operator
 import os
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from keras_encdec.backend.startup import KerasWork, software
 from keras_encdec.formats import FilePath, InputLines, PairFormat, Record, open_output, pair_format
@@ -194,7 +193,7 @@ def _sources(
 
 def _settings(
     options: ScoringOptions, directories: Sequence[ModelDirectory], sentences: Sentences | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Describes everything that determines the scores, apart from the lines."""
     values = {name: value for name, value in options.decisive.items() if name not in NO_SETTINGS}
     text = "\n".join(sentences.texts) if sentences else ""

@@ -9,7 +9,7 @@ import pickle
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from keras_encdec import __version__
 from keras_encdec.errors import FilePath, InputError
@@ -117,7 +117,7 @@ def decode_nbest(
     other_weights: Mapping[str, Sequence[float]] | None = None,
     progress: ShowProgress = Progress,
     show: Callable[[str], object] | None = None,
-    **values: Any,
+    **values: object,
 ) -> DecodingSummary:
     """Translates sentences by a phrase table and an n-gram language model, and writes an n-best list as Moses does.
 
