@@ -13,7 +13,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.runtime import remote
 from keras_encdec.runtime.files import read_contents
 from keras_encdec.runtime.input_lines import InputLines
-from keras_encdec.runtime.remote_folders import StagedFolder, local_copy
+from keras_encdec.runtime.remote_folders import LocalFiles, StagedFolder, local_copy
 
 pytest.importorskip("s3fs", reason="the extra remote is not installed")
 fsspec = pytest.importorskip("fsspec")
@@ -109,3 +109,22 @@ def test_an_upload_in_the_background_that_fails_is_tried_again(monkeypatch):
         staged._running.result()
         assert not remote.remote_exists("memory://again/part")
     assert read_contents("memory://again/part") == TEXT
+
+
+@needs_store
+def test_programs_get_copies_of_remote_files(tmp_path, monkeypatch):
+    with StagedFolder("s3://bucket/table") as folder:
+        (folder / "part").write_bytes(TEXT)
+    with LocalFiles() as local:
+        assert local.path(tmp_path / "here") == str(tmp_path / "here")
+        path = local.path("s3://bucket/table/part")
+        assert pathlib.Path(path).read_bytes() == TEXT and local.path("s3://bucket/table/part") == path
+        with pytest.raises(InputError, match="^s3://bucket/table: found a folder when trying to read it; name a file"):
+            local.path("s3://bucket/table")
+        with pytest.raises(InputError, match="^s3://bucket/none: found no such file or folder"):
+            local.path("s3://bucket/none")
+    assert not pathlib.Path(path).exists()
+    monkeypatch.setattr(remote, "_file_size", lambda *of: len(TEXT) + 1)
+    with LocalFiles() as local:
+        with pytest.raises(InputError, match=f"{len(TEXT):,} bytes arrived of {len(TEXT) + 1:,}"):
+            local.path("s3://bucket/table/part")
