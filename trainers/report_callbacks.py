@@ -106,7 +106,7 @@ class UpdateReports(keras.callbacks.Callback):
 
 
 class RoundReports(keras.callbacks.Callback):
-    """Passes every round to the reporter after it is saved.
+    """Passes every round to the reporter after it is saved. Its rate and the time left do not count compiling.
 
     Args:
         reporter: TrainingReporter.
@@ -123,11 +123,11 @@ class RoundReports(keras.callbacks.Callback):
         self._updates_per_epoch = updates_per_epoch
 
     def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
-        self._done, self._start = self._budget.done, time.monotonic()
+        self._done, self._start = self._budget.done, self._budget.seconds
         self._round_start, self._updates = self._start, self._budget.updates_done
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        now, training_round = time.monotonic(), TrainingRound.from_dict(self._checkpoints.rounds[-1])
+        now, training_round = self._budget.seconds, TrainingRound.from_dict(self._checkpoints.rounds[-1])
         done, left = self._budget.done, None
         if done > self._done:
             left = (now - self._start) / (done - self._done) * (1 - done)

@@ -192,7 +192,7 @@ class TrainingReporter:
             number: int. Number of the round, from 1.
             training_round: TrainingRound.
             epochs: float. Passes over the pairs so far.
-            rate: float. Pairs per second in this round, validation included.
+            rate: float. Pairs per second in this round, validation included, compiling not.
             seconds_left: float. Estimate of the time to the end; `None` for a training without a known end.
         """
         if self.bar:

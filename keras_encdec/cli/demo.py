@@ -24,7 +24,8 @@ HELD_OUT_FRACTION = 0.02
 SHOWN = 5
 
 NEXT = """
-What to do next
+What to do next{activation}
+  In a browser        encdec-serve --model_dir={model_dir}
   Your own table      encdec-train --preset=small --phrase_table=YOUR.gz --model_dir=model --minutes=20 \\
                           --schedule=cosine
                       encdec-score --model_dir=model --input=YOUR.gz --output=SCORED.gz
@@ -93,7 +94,8 @@ def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.
     config, data = demonstration_settings(minutes)
     _remove_earlier_demonstration(model_dir, (table, ini, page), config, data)
 
-    print(f"1. Train on the pairs of an English-French phrase table of LibreOffice, for {minutes:g} minutes.\n")
+    unit = "minute" if minutes == 1 else "minutes"
+    print(f"1. Train on the pairs of an English-French phrase table of LibreOffice, for {minutes:g} {unit}.\n")
     _show(
         "encdec-train",
         preset="small",
@@ -129,8 +131,16 @@ def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.
         for by_table, by_model in zip(phrase.by_table(), phrase.by_model(), strict=True):
             print(f"      {by_table:<38}{by_model}")
     written = demonstration_report(model_dir, dataset.phrase_table, page.parent)
-    print(NEXT.format(ini=ini))
+    print(NEXT.format(ini=ini, model_dir=model_dir, activation=_activation()))
     return DemonstrationResult(model_dir, table, ini, training, *perplexities, summary, preferences, written)
+
+
+def _activation() -> str:
+    """Returns a line that says how the commands are found, if they are in a virtual environment that is not active."""
+    activate = pathlib.Path(sys.prefix, "bin", "activate")
+    if shutil.which("encdec-train") or not activate.exists():
+        return ""
+    return f"\n  First               source {shlex.quote(os.path.relpath(activate))}"
 
 
 def demonstration_settings(minutes: float) -> "tuple[TrainingConfig, TrainingData]":

@@ -36,9 +36,14 @@ def test_it_trains_compares_scores_and_shows(tmp_path, capsys, monkeypatch):
     (tmp_path / "out" / "report").mkdir()
     (tmp_path / "out" / "report" / "index.html").write_bytes(b"of an earlier demonstration")
     monkeypatch.setattr(sys.modules[report.__module__], "report", small_report)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))  # a virtual environment whose commands are not found
+    monkeypatch.setenv("PATH", "")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "activate").touch()
     with eagerly(), undrawn():
         result = demonstrate(tmp_path / "out", minutes=0.05)
     output = capsys.readouterr().out
+    assert f"encdec-serve --model_dir={tmp_path}/out/model\n" in output and "/bin/activate" in output
     assert f"   {result.report}\n" in output and str(result.report).endswith(f"{tmp_path}/out/report/index.html")
     assert result.report.page.read_bytes().startswith(b"<!doctype html>")
     perplexities = re.findall(r"^ +([\d.]+)   the (?:model|same decoder)", output, re.M)

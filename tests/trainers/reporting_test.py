@@ -17,7 +17,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.runtime.progress_state import ProgressRecord
 from keras_encdec.trainers import TrainingData, train
 from keras_encdec.trainers.checkpoints import Checkpoints
-from keras_encdec.trainers.report_callbacks import UpdateReports
+from keras_encdec.trainers.report_callbacks import RoundReports, UpdateReports
 from keras_encdec.trainers.reporting import TrainingReporter
 
 
@@ -86,6 +86,18 @@ def test_lines_on_a_terminal_are_not_written_into_the_bar(data, tmp_path, monkey
     reporter.waiting("Update 9", 30)  # the bar has ended its line
     assert lines[-1] == "Update 9 has taken 30 s so far."
     assert "Round 1: 0 updates, 0.00 epochs, 0 s" in capsys.readouterr().out
+
+
+def test_the_rate_and_the_time_left_of_a_round_do_not_count_compiling():
+    calls, budget = [], types.SimpleNamespace(seconds=0.0, done=0.0, updates_done=0)
+    reporter = types.SimpleNamespace(round_ended=lambda *arguments: calls.append(arguments))
+    a_round = {"updates": 10, "pairs": 160, "seconds": 8.0, "learning_rate": 1.0}
+    reports = RoundReports(reporter, budget, types.SimpleNamespace(rounds=[a_round]), 20)
+    reports.on_train_begin()
+    budget.seconds, budget.done, budget.updates_done = 8.0, 0.25, 10  # compiling does not count in the budget
+    reports.on_epoch_end(0)
+    ((number, _, epochs, rate, left),) = calls
+    assert (number, epochs, rate, left) == (1, 0.5, 20.0, 24.0)
 
 
 def test_what_takes_long_is_reported_while_it_lasts():
