@@ -13,7 +13,7 @@ from keras_encdec.backend.types import Memory, State, Tensor
 from keras_encdec.data.rare_word_batches import local_sources
 from keras_encdec.models.contract import TensorSpec
 from keras_encdec.models.translation_model import TranslationModel
-from keras_encdec.scoring.prefix_tree_decoder import NodeBatches, PrefixTree, largest_batch
+from keras_encdec.scoring.prefix_tree import NodeBatches, PrefixTree, largest_batch
 from keras_encdec.text.vocabulary import FIRST_WORD
 
 # Tokens in a batch, padding included, and in the smaller batches of the sources that are left at the end.

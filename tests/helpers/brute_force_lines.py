@@ -3,16 +3,13 @@
 import collections
 import gzip
 import html
-import importlib
 
 import numpy as np
 import sacrebleu
 
 from keras_encdec.smt.evaluation import CorpusMetric
-from keras_encdec.smt.tuning import line_scores, read_nbest_features
+from keras_encdec.smt.tuning import line_scores, read_nbest_features, weight_searches
 
-# `keras_encdec.smt.tuning.weight_searches` is the function; this is its module.
-MERT = importlib.import_module("keras_encdec.smt.tuning.weight_searches")
 # Relative width of an interval within which a total in another order of additions may fall on its other side.
 NARROW = 1e-6
 
@@ -31,15 +28,15 @@ def read_list(path):
 
 def record_searches(nbest, weights, seed, restarts, monkeypatch):
     """Runs `mert`; the result, and of each of its line searches weights, direction, step and score."""
-    searches, best_step = [], MERT.best_step
+    searches, best_step = [], weight_searches.best_step
 
     def recorded(nbest, weights, direction):
         step, score = best_step(nbest, weights, direction)
         searches.append((weights.copy(), direction.copy(), step, score))
         return step, score
 
-    monkeypatch.setattr(MERT, "best_step", recorded)
-    return MERT.mert(nbest, weights, np.random.default_rng(seed), restarts), searches
+    monkeypatch.setattr(weight_searches, "best_step", recorded)
+    return weight_searches.mert(nbest, weights, np.random.default_rng(seed), restarts), searches
 
 
 def check_searches(path, references, weights, monkeypatch, *, seed=1, restarts=3, sample=20, points=40):
