@@ -176,7 +176,8 @@ class _CharacterEnsemble(Ensemble):
 
     @property
     def decoders(self) -> list[Decoder]:
-        return [model.decoder.speller.decoder for model in self.models]
+        spellers = [model.decoder.speller for model in self.models]
+        return [speller.decoder for speller in spellers if speller is not None]
 
     def start(self, source: Tensor, characters: Sequence[Tensor] = ()) -> tuple[EnsembleState, EnsembleMemory]:
         state, memory, begin = {}, {}, 0

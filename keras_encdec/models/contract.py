@@ -1,7 +1,7 @@
 """The contract of encoders and decoders, which search, scoring and export rely on."""
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING
 
 import keras
 import numpy as np
@@ -12,6 +12,9 @@ from keras_encdec.backend.operations import take_rows
 from keras_encdec.backend.types import Encoded, Memory, Shape, State, Tensor
 from keras_encdec.layers.recurrence import run_recurrence
 from keras_encdec.models.log_probs import next_log_probs
+
+if TYPE_CHECKING:
+    from keras_encdec.models.characters import CharacterReader, Speller
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +108,7 @@ class Decoder(keras.layers.Layer):
 
     # A property, not an attribute of the class, which would hide a layer of the same name under PyTorch.
     @property
-    def speller(self) -> Any:
+    def speller(self) -> "Speller | None":
         """The `Speller`, which gives words that are predicted as the unknown word a probability from their characters.
 
         It starts from `spelling_state`. `None` if unknown words have no spelling.
@@ -331,7 +334,7 @@ class Encoder(keras.layers.Layer):
         self.built = True
 
     @property
-    def reader(self) -> Any:
+    def reader(self) -> "CharacterReader | None":
         """The `CharacterReader` of words outside the shortlist; `None` if the encoder reads them as the unknown word.
 
         The encoder's call takes the words' vectors, `reader.read(characters)`, as its second argument. Row `1 + i` is
