@@ -18,6 +18,8 @@ Batch = Mapping[str, np.ndarray]
 Begin = Callable[[Shapes], object]
 #: An update of a task: the name of the task, and a batch.
 TaskUpdate = tuple[str, Batch]
+#: Takes a step of a task: its name, a batch and the arguments of `model.train_function`, which it returns.
+TaskStep = Callable[[str, Batch, tuple[Structure, ...]], tuple[Structure, ...]]
 
 
 def prepare_process_for_training() -> None:
@@ -232,7 +234,11 @@ def update_tasks_between(
         compilation: Compilation, updated when a step of a task is compiled.
         begin: see `StepCompilation.apply`. Optional.
     """
-    make_step: dict[str, Any] = {"tensorflow": _TensorFlowStep, "jax": _JaxStep, "torch": _TorchStep}
+    make_step: dict[str, Callable[..., TaskStep]] = {
+        "tensorflow": _TensorFlowStep,
+        "jax": _JaxStep,
+        "torch": _TorchStep,
+    }
     take = make_step[name()](model, step, compilation, begin)
     model.make_train_function()
     main = model.train_function
