@@ -8,6 +8,7 @@ import itertools
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO
 
@@ -31,9 +32,11 @@ from keras_encdec.runtime.progress import FileSummary, Progress
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult
 from keras_encdec.runtime.urls import absolute, is_url
+from keras_encdec.scoring.pair_scorer import UnknownWords
 from keras_encdec.text.lexical_shortlist import LexicalShortlist
 from keras_encdec.text.rare_words import read_dictionary
 from keras_encdec.text.tokenizer import SUBWORD_JOINERS
+from keras_encdec.text.vocabulary import UNKNOWN
 
 # Lines decoded together: sources of similar length among them share a batch.
 WINDOW = 2048
@@ -54,9 +57,11 @@ class GenerationSummary(FileSummary):
         seconds: float.
         output: the file.
         before: int. Lines in shards that an interrupted earlier call had done.
+        unknown_words: UnknownWords of the input; `None` for a language model.
     """
 
     before: int = 0
+    unknown_words: UnknownWords | None = None
 
     @property
     def rate(self) -> float:
@@ -66,9 +71,17 @@ class GenerationSummary(FileSummary):
     @property
     def remarks(self) -> list[str]:
         """Sentences for the user about the lines."""
-        return [f"{self.before:,} of the lines were done before, by a command that was interrupted."] * (
-            self.before > 0
-        )
+        words, remarks = self.unknown_words, []
+        if words is not None and words.unknown:
+            remarks.append(f"{words}.")
+        if self.before:
+            remarks.append(f"{self.before:,} of the lines were done before, by a command that was interrupted.")
+        if words is not None and words.is_high:
+            remarks.append(
+                f"warning: most of the {words.side}'s words are unknown to the {words.model}, so its targets mean "
+                "little; check the language of the file and how its text is tokenized."
+            )
+        return remarks
 
 
 def generate_file(
@@ -128,7 +141,8 @@ def generate_file(
             "generation", [input], files, _settings(model_dirs, sampler, options), WINDOW, options.shard_lines
         )
         run = run_in_shards(job, options.open_engine(), work, progress=progress, show=show)
-        return GenerationSummary(run.written.count, run.written.seconds, output, run.before)
+        counts: Counter[str] = sum(map(Counter, run.counts), Counter())  # shards of an earlier version have none
+        return GenerationSummary(run.written.count, run.written.seconds, output, run.before, _unknown_words(counts))
     with contextlib.ExitStack() as stack:
         lines = stack.enter_context(InputLines(input)) if input else None
         opened = [stack.enter_context(open_output(path)) for path in files]
@@ -141,7 +155,11 @@ def generate_file(
             for window in _windows(lines, options.encoding):
                 generator.write(read.count, window, opened)
                 read.add(len(window))
-    return GenerationSummary(read.count, read.seconds, output)
+    return GenerationSummary(read.count, read.seconds, output, unknown_words=_unknown_words(generator.counts))
+
+
+def _unknown_words(counts: Counter[str]) -> UnknownWords:
+    return UnknownWords("model", "input", counts["words"], counts["unknown"], bool(counts["known_by_characters"]))
 
 
 class FileGenerator:
@@ -153,6 +171,9 @@ class FileGenerator:
         options: GenerationOptions.
         input: the path of the sources; `None` for a language model.
 
+    Attributes:
+        counts: Counter of the sources' "words" so far, and of those that are "unknown".
+
     Raises:
         ConfigurationError: a ValueError, if the options do not suit the model.
     """
@@ -161,6 +182,8 @@ class FileGenerator:
         self, generator: TextGenerator, sampler: Sampler, options: GenerationOptions, input: FilePath | None
     ) -> None:
         _check_model(generator, input, options)
+        self.counts: Counter[str] = Counter()
+        self._vocabulary = generator.directories[0].source_vocabulary
         self._options, self._input = options, input
         self._writer = _target_writer(options, with_source=bool(input), with_count=sampler.needs_draws)
         self._link_line = alignment_line(options.alignments, options.alignment_format, output="")
@@ -189,7 +212,13 @@ class FileGenerator:
         """
         alignments = AlignmentFile(outputs[1], self._link_line) if self._link_line else None
         files = TargetFiles(self._writer, outputs[0], alignments, self._options.encoding, self._input)
-        files.write(first, sources, self._generate(sources, first=first))
+        targets = self._generate(sources, first=first)
+        files.write(first, sources, targets)
+        for words in (hypotheses[0].source_words for hypotheses in targets if hypotheses):
+            unknown = self._vocabulary.encode(words).count(UNKNOWN)
+            self.counts.update(words=len(words), unknown=unknown)
+            if self._vocabulary.characters is not None:
+                self.counts["known_by_characters"] += unknown
 
 
 class ShardGenerator:
@@ -220,7 +249,7 @@ class ShardGenerator:
                 with self._turn:
                     generator.write(first, window, outputs)
                 first += len(window)
-        return ShardResult(tuple(output.getvalue() for output in outputs), {})
+        return ShardResult(tuple(output.getvalue() for output in outputs), dict(generator.counts))
 
 
 def _windows(lines: InputLines, encoding: str | None) -> Iterator[list[str]]:

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import itertools
+import math
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -141,5 +142,5 @@ def _space(job: ShardedJob, folder: ShardFolder, first: Shard, inputs: Sequence[
         return f"{folder.path} keeps the shards; {free}"
     size = sum(len(part.data) for part in first.parts) + job.added_bytes * first.lines
     share = GZIP_SHARE if f"{job.outputs[0]}".endswith(".gz") else 1.0
-    needed = 2 * size * share * total / max(read, 1)
-    return f"The shards in {folder.path} and the output will need about {needed / 1e6:,.0f} MB of disk space; {free}"
+    needed = math.ceil(2e-6 * size * share * total / max(read, 1))
+    return f"The shards in {folder.path} and the output will need about {needed:,} MB of disk space; {free}"

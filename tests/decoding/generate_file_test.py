@@ -311,7 +311,20 @@ def test_an_interrupted_job_in_shards_goes_on_to_the_same_targets(
         generate_file(generator, source, tmp_path / "out", sampler, format=format, shard_lines=1)
     summary = generate_file(generator, source, tmp_path / "out", sampler, format=format, shard_lines=1)
     assert (tmp_path / "out").read_bytes().decode() == whole
-    assert (summary.lines, summary.before) == (len(LINES), 2) and "2 of the lines" in summary.remarks[0]
+    assert (summary.lines, summary.before) == (len(LINES), 2)
+    unknown, before = summary.remarks
+    assert unknown == "input: 14.29 % of the 14 words are unknown to the model." and "2 of the lines" in before
+
+
+def test_a_summary_says_how_many_words_of_the_input_are_unknown(generator, source, tmp_path):
+    summary = generate_file(generator, source, tmp_path / "out", "greedy")
+    assert summary.remarks == ["input: 14.29 % of the 14 words are unknown to the model."]
+    (tmp_path / "other").write_text("das ist s1\n")
+    summary = generate_file(generator, tmp_path / "other", tmp_path / "out", "greedy")
+    share, warning = summary.remarks
+    assert share.startswith("input: 66.67 %") and warning.startswith("warning: most of the input's words are unknown")
+    (tmp_path / "other").write_text("s1 s2\n")
+    assert not generate_file(generator, tmp_path / "other", tmp_path / "out", "greedy").remarks
 
 
 def test_processes_generate_the_same_targets(generated, generator, model, source, monkeypatch):
