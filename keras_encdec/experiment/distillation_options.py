@@ -12,8 +12,8 @@ from keras_encdec.trainers.training_config import TrainingConfig
 
 # What a student that begins with its teacher's weights needs in place of the training of the preset `student`, which
 # begins with random weights.
-FROM_TEACHER = {"learning_rate": 0.0005, "warmup_updates": 100, "schedule": "cosine"}
-FROM_TEACHER_EPOCHS = 3
+FROM_TEACHER = {"learning_rate": 0.001, "warmup_updates": 100, "schedule": "cosine", "label_smoothing": 0.1}
+FROM_TEACHER_EPOCHS = 7
 # The arguments of `distill` that are files.
 TEXTS = ("source", "target", "dev_source", "dev_target", "test_source", "test_target")
 
