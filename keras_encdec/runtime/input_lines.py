@@ -52,6 +52,7 @@ class InputLines:
     Example:
 
     >>> import os, tempfile
+    >>> from keras_encdec.runtime.open_output import open_output
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "lines.gz")
     ...     with open_output(path) as file:
