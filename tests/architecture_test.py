@@ -244,7 +244,7 @@ TESTED_WITH = {
     "export/scoring_graph": "export/served_model_test.py",
     "formats/alignments": "data/pairs_alignment_test.py",
     "layers/attention_step": "models/attention_decoder_test.py",
-    "models/contract": "models/rnn_encoder_decoder_test.py",
+    "models/contract": "scoring/scorer_contract_test.py",
     "models/likelihood_model": "models/log_probs_test.py",
     "models/recurrent_decoder": "models/recurrent_encoder_decoder_test.py",
     "models/recurrent_encoder": "models/recurrent_encoder_decoder_test.py",
