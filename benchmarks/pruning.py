@@ -84,8 +84,9 @@ class Measurement:
     def __call__(self):
         best = [hypotheses[0].words for hypotheses in self._generator.generate(self._source)]
         references = [" ".join(words) for words in self._directory.words(self._references)]
-        bleu = import_sacrebleu().corpus_bleu([" ".join(words) for words in best], [references], tokenize="none",
-                                              force=True)  # fmt: skip
+        bleu = import_sacrebleu().corpus_bleu(
+            [" ".join(words) for words in best], [references], tokenize="none", force=True
+        )
         found = perplexity(self._directory.model, self._batches.once())
         return {"perplexity": round(float(found), 4), "bleu": round(bleu.score, 2)}
 

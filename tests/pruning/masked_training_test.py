@@ -88,9 +88,10 @@ def test_updates_are_those_of_the_weights_that_are_left(optimizer, update, rate,
 
 
 @pytest.mark.parametrize(
-    ("name", "dtype"), [("adam", "float32"), ("adadelta", "float32"), ("rmsprop", "float32"), ("adamw", "float32")]
+    ("name", "dtype"),
+    [("adam", "float32"), ("adadelta", "float32"), ("rmsprop", "float32"), ("adamw", "float32")]
     + [("adam", "mixed_bfloat16"), ("adam", "mixed_float16"), ("sgd", "bfloat16")],
-)  # fmt: skip
+)
 def test_fit_keeps_zeros_and_changes_the_others(name, dtype):
     optimizer = keras.optimizers.get({"class_name": name, "config": {"learning_rate": 0.05}})
     model = pruned_model(optimizer, dtype, run_eagerly=keras.backend.backend() == "tensorflow")
@@ -110,8 +111,11 @@ def test_without_masks_zeros_grow(request):
     model = pruned_model("adam", run_eagerly=keras.backend.backend() == "tensorflow")
     before = numpy(model.trainable_variables)
     model.fit(PAIRS, batch_size=3, verbose=0)
-    assert any(new[1:][old[1:] == 0].any() for old, new in zip(before, numpy(model.trainable_variables), strict=True)
-               if old.ndim > 1)  # fmt: skip
+    assert any(
+        new[1:][old[1:] == 0].any()
+        for old, new in zip(before, numpy(model.trainable_variables), strict=True)
+        if old.ndim > 1
+    )
 
 
 def test_masks_are_saved_apart_from_the_optimizer(tmp_path):
