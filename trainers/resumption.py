@@ -23,14 +23,11 @@ from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.pruning.masked_training import PruningMasks
 from keras_encdec.runtime.unfinished import unfinished
 from keras_encdec.sparse_weights import store_sparse
+from keras_encdec.trainers.checkpoint_files import LAST, PREVIOUS, checkpoints_in
 from keras_encdec.trainers.reporting import TrainingRound
 
-# The newest checkpoint, and the previous one. Both contain the history of the rounds, under its name.
-LAST, PREVIOUS = "last.keras", "previous.keras"
 GENERATOR, MASKS = "generator.npz", "masks.npz"
 PARTIAL = ".partial-"
-# The folder of the pairs to train on, which are prepared before the first checkpoint.
-PREPARED = "prepared"
 _EXPECTED, _REMEDY = "expected a checkpoint of encdec-train", "restore the file, or train again"
 
 
@@ -152,7 +149,7 @@ def save_model(folder: pathlib.Path, name: str, model: keras.Model, progress: Pr
                 os.replace(partial, folder / LAST)
             flush_to_disk(folder)
     except OSError as error:
-        again = "continue with --resume" if _checkpoints(folder) else "train again"
+        again = "continue with --resume" if checkpoints_in(folder) else "train again"
         raise InputError(
             f"could not be written ({error.strerror or error})",
             remedy=f"free space, then {again}",
@@ -171,27 +168,6 @@ def flush_to_disk(path: pathlib.Path) -> None:
         os.close(descriptor)
 
 
-def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
-    """Whether a folder contains a training that can be resumed.
-
-    Raises:
-        InputError: when there is a trained model, but no checkpoint of its training.
-    """
-    folder = pathlib.Path(folder)
-    if _checkpoints(folder):
-        return True
-    # A training that was killed before its first checkpoint has prepared pairs but no history. A model directory that
-    # was copied for scoring has neither.
-    if (folder / WEIGHTS).exists() and ((folder / HISTORY).exists() or not (folder / PREPARED).exists()):
-        raise InputError(
-            f"found {WEIGHTS} and no {LAST}",
-            f"expected {LAST} to resume the training, or no model",
-            f"restore {LAST}, or give another --model_dir",
-            folder,
-        )
-    return False
-
-
 def load_checkpoint(folder: str | os.PathLike[str], devices: Replicas | None = None) -> TrainingState:
     """Loads the newest undamaged checkpoint of a training, with the model compiled as before.
 
@@ -206,7 +182,7 @@ def load_checkpoint(folder: str | os.PathLike[str], devices: Replicas | None = N
     """
     folder, devices = pathlib.Path(folder), devices or Replicas()
     errors = []
-    for path in _checkpoints(folder) or [folder / LAST]:
+    for path in checkpoints_in(folder) or [folder / LAST]:
         try:
             with devices.building():
                 state = _load(path)
@@ -233,11 +209,6 @@ def load_checkpoint(folder: str | os.PathLike[str], devices: Replicas | None = N
         "restore one of the two files, or train again",
         folder,
     )
-
-
-def _checkpoints(folder: pathlib.Path) -> list[pathlib.Path]:
-    """Lists the checkpoints, the newest first."""
-    return [folder / name for name in (LAST, PREVIOUS) if (folder / name).exists()]
 
 
 def _load(path: pathlib.Path) -> TrainingState:

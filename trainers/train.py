@@ -16,16 +16,16 @@ from keras_encdec.backend.training_step import StepCompilation, prepare_process_
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import Batches, PreparedPairs
 from keras_encdec.errors import InputError
-from keras_encdec.model_config import CONFIG, PACKAGED, WEIGHTS
+from keras_encdec.model_config import CONFIG, WEIGHTS
 from keras_encdec.model_directory import ModelDirectory, record_remark
 from keras_encdec.models import build_model, model_class
 from keras_encdec.models.translation_model import TranslationModel, copy_weights
 from keras_encdec.pruning.masked_training import PruningMasks
 from keras_encdec.runtime.imports import import_sacrebleu
-from keras_encdec.runtime.remote import remote_exists
 from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.unfinished import directory_lock
-from keras_encdec.runtime.urls import is_url, joined
+from keras_encdec.runtime.urls import is_url
+from keras_encdec.trainers.checkpoint_files import LAST, PREPARED, check_model_folder, has_checkpoint
 from keras_encdec.trainers.checkpoints import building
 from keras_encdec.trainers.fitting import fit
 from keras_encdec.trainers.model_card import ModelCard
@@ -37,7 +37,7 @@ from keras_encdec.trainers.preparation import (
     with_vocabularies,
 )
 from keras_encdec.trainers.reporting import TrainingReporter, TrainingResult, TrainingRound
-from keras_encdec.trainers.resumption import LAST, PREPARED, Progress, TrainingState, has_checkpoint, load_checkpoint
+from keras_encdec.trainers.resumption import Progress, TrainingState, load_checkpoint
 from keras_encdec.trainers.task_training import PreparedTasks, check_same_tasks, prepare_tasks
 from keras_encdec.trainers.tasks import TrainingTasks
 from keras_encdec.trainers.training_config import TrainingConfig, check_together
@@ -54,7 +54,6 @@ from keras_encdec.trainers.validation import WITHOUT
 # Files of a remote model directory in the order of uploading, after all others: the weights before their checksum, and
 # the checkpoint after the best model that it refers to.
 _UPLOADED_LAST = [WEIGHTS, CONFIG, LAST]
-_ALREADY = "%s already contains a model; give another {model_dir}, or {resume} to continue its training"
 
 
 def train(
@@ -109,15 +108,10 @@ def train(
     check_together(config, data)
     if tasks:
         tasks.check_together(config, data)
+    check_model_folder(model_dir, resume)
     if is_url(model_dir):
-        if not resume and remote_exists(joined(model_dir, CONFIG)):
-            raise ConfigurationError(_ALREADY, model_dir)
         return _train_remotely(config, data, os.fspath(model_dir), resume, reporter, tasks)
     folder = pathlib.Path(model_dir)
-    if folder.resolve().is_relative_to(PACKAGED):
-        raise InputError(
-            "found a folder of the package", "expected a directory of your own", "give another --model_dir", folder
-        )
     devices = replicas(config.devices)
     if not devices.is_chief:
         reporter = TrainingReporter(lambda line: None)
@@ -179,8 +173,6 @@ def _train(job: _Job, resume: bool) -> TrainingResult:
     config, data, folder, reporter, devices = job.config, job.data, job.folder, job.reporter, job.devices
     has_begun = has_checkpoint(folder)
     devices.wait()  # before the first process writes anything
-    if has_begun and not resume:
-        raise ConfigurationError(_ALREADY, folder)
     model_class(config.architecture).check_config(config.model_config)
     if config.validation_bleu:
         import_sacrebleu(WITHOUT)  # raises at once if sacrebleu is not installed

@@ -12,7 +12,6 @@ from keras_encdec.analysis.page.page import Section, page
 from keras_encdec.analysis.page.training_sections import read_training_run
 from keras_encdec.analysis.report_options import ReportOptions
 from keras_encdec.analysis.report_sections import ReportSections
-from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath, open_output
 from keras_encdec.model_config import check_has_history
@@ -131,11 +130,8 @@ def report(
 
         print(report("model", "report", "phrase-table.gz"))
     """
-    if target is not None and source is None:
-        raise ConfigurationError("found {target} without {source}, expected the sentences that it translates")
     start, options = time.monotonic(), options or ReportOptions()
-    if options.phrases and phrase_table is None:
-        raise ConfigurationError("found {phrases} without {phrase_table}, expected the table that contains them")
+    options.check_files(phrase_table, source, target)
     for folder in compare_with:
         check_has_history(folder)
     runs = [run for folder in compare_with if (run := read_training_run(folder))]

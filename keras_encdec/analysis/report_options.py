@@ -2,7 +2,8 @@
 
 import dataclasses
 
-from keras_encdec.configuration import hyperparameter
+from keras_encdec.configuration import ConfigurationError, hyperparameter
+from keras_encdec.errors import FilePath
 from keras_encdec.task_options import EncodingOption
 
 
@@ -29,3 +30,16 @@ class ReportOptions(EncodingOption):
         5000, "Number of source phrases of four words or more to draw for the map of phrases; 0 for no map.", minimum=0
     )
     seed: int = hyperparameter(0, "Random seed for all sampling.", minimum=0)
+
+    def check_files(
+        self, phrase_table: FilePath | None = None, source: FilePath | None = None, target: FilePath | None = None
+    ) -> None:
+        """Checks that the files of `report` suit one another and the options.
+
+        Raises:
+            ConfigurationError: a ValueError, for a target without a source, or phrases without a table.
+        """
+        if target is not None and source is None:
+            raise ConfigurationError("found {target} without {source}, expected the sentences that it translates")
+        if self.phrases and phrase_table is None:
+            raise ConfigurationError("found {phrases} without {phrase_table}, expected the table that contains them")

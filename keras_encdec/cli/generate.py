@@ -19,6 +19,7 @@ from keras_encdec.cli.task_command import check_paths, define_task_flag, models_
 from keras_encdec.decoding.generation_options import GenerationOptions, check_together
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.sampler_registry import registered_samplers
+from keras_encdec.formats.alignments import alignment_line
 from keras_encdec.model_config import model_path, read_model_config
 
 # Options and arguments with the names of their flags, if they differ.
@@ -95,6 +96,8 @@ def main(flag_values: flags.FlagValues) -> None:
         options = options.replace(most=TOP)
 
     check_together(options, sampler)
+    options.check_models(len(flag_values.model_dir))
+    alignment_line(options.alignments, options.alignment_format, flag_values.output)  # raises if both are "-"
     models = models_of_task(flag_values, flag_values.model_dir)
     inputs = flag_values.input, options.dictionary, options.lexical_shortlist
     check_paths(models, inputs, [flag_values.output, options.alignments])

@@ -14,6 +14,7 @@ def main(arguments: Arguments, options: ReportOptions) -> None:
     """Writes a report as the flags say."""
     check_extra("analysis", "The report")
     inputs = arguments["phrase_table"], arguments["source"], arguments["target"]
+    options.check_files(*inputs)
     check_paths([arguments["model_dir"]], inputs, folders=[arguments["output"]])
     for other in arguments["compare_with"]:
         check_has_history(other)

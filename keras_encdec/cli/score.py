@@ -12,6 +12,7 @@ from keras_encdec.scoring.scoring_options import ScoringOptions
 def main(arguments: Arguments, options: ScoringOptions) -> None:
     """Scores a file as the flags say."""
     models = arguments["model_dir"], arguments["reverse_model_dir"]
+    options.check_output(arguments["output"])
     outputs = arguments["output"], options.moses_ini_out, options.alignments
     check_paths(models, [arguments["input"], options.source, options.moses_ini], outputs)
     import_keras()

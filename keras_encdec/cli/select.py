@@ -7,7 +7,7 @@ from keras_encdec.backend.startup import import_keras, keep_freed_memory
 from keras_encdec.cli.flags import TEXT, text_input
 from keras_encdec.cli.task_command import Arguments, check_paths, show_summary, task_command
 from keras_encdec.runtime.files import is_file
-from keras_encdec.selection.selection_options import TRANSLATION_MODELS, SelectionOptions
+from keras_encdec.selection.selection_options import TRANSLATION_MODELS, SelectionOptions, check_corpus
 
 _MODELS = {
     "model_dir": "dual: directory of the model that gives p(target | source).",
@@ -25,12 +25,14 @@ def main(arguments: Arguments, options: SelectionOptions) -> None:
     """Selects as the flags say."""
     text = text_input(arguments)
     models = {name: arguments[name] for name in _MODELS if arguments[name] is not None}
+    outputs = {name: arguments[name] for name in ("output", "source_output", "scores")}
+    check_corpus(text["format"], text["input"], text.get("source"), **outputs)
     options.models_in_order(models)
     ngram_models = [path for name, path in models.items() if name not in TRANSLATION_MODELS and is_file(path)]
     check_paths(
         [path for path in models.values() if path not in ngram_models],
         [text["input"], text.get("source"), *ngram_models],
-        [arguments[name] for name in ("output", "source_output", "scores")],
+        outputs.values(),
     )
     import_keras()
     from keras_encdec.runtime.progress import ReadingProgress

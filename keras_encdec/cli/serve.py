@@ -23,6 +23,7 @@ def main(arguments: Arguments, options: ServeOptions) -> None:
         arguments["phrase_table"] = (
             libreoffice_en_fr().phrase_table
         )  # the packaged model comes without its training data
+    options.check_files(arguments["phrase_table"], arguments["input"])
     check_paths([arguments["model_dir"]], [arguments["phrase_table"], arguments["input"]])
     import_keras()
     from keras_encdec.web.serve import serve

@@ -18,6 +18,7 @@ from keras_encdec.cli.task_command import check_paths
 from keras_encdec.configuration import Configuration
 from keras_encdec.model_config import model_path
 from keras_encdec.runtime.files import check_folder
+from keras_encdec.trainers.checkpoint_files import check_model_folder
 from keras_encdec.trainers.tasks import TrainingTasks
 from keras_encdec.trainers.training_config import TrainingConfig, check_together
 from keras_encdec.trainers.training_data import TrainingData
@@ -63,6 +64,7 @@ def main(flag_values: flags.FlagValues) -> int:
     further = data.alignment, data.validation_alignment, data.source_vocabulary, data.target_vocabulary
     check_paths([config.initial_model], [*data.files.values(), *(data.validation or ()), *further])
     check_folder(flag_values.model_dir)
+    check_model_folder(flag_values.model_dir, flag_values.resume)
     import_keras()
     from keras_encdec.trainers.train import train
 

@@ -299,14 +299,7 @@ def _generator_maker(model_dirs: ModelsOrGenerator, options: GenerationOptions) 
                 )
         return lambda: model_dirs
     directories = [model_dirs] if isinstance(model_dirs, str | os.PathLike | ModelDirectory) else model_dirs
-    if options.weights is not None and len(options.weights) != len(directories):
-        raise ConfigurationError(
-            "found %d {weights} for %d {model_dirs}, expected a weight for each model",
-            len(options.weights),
-            len(directories),
-        )
-    if options.average is not None and len(directories) == 1:
-        raise ConfigurationError("found {average} with one {model_dirs}, expected several to average")
+    options.check_models(len(directories))
     average = options.average or "arithmetic"
     return lambda: TextGenerator(directories, options.weights, average, options.dtype)
 

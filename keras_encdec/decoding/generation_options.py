@@ -121,6 +121,19 @@ class GenerationOptions(ShortlistOptions, ShardOptions, AlignmentOptions, Encodi
         if self.full_scores and not self.lexical_shortlist:
             raise ConfigurationError("found {full_scores} without {lexical_shortlist}, expected both")
 
+    def check_models(self, number: int) -> None:
+        """Checks that the weights and the average suit the number of models.
+
+        Raises:
+            ConfigurationError: a ValueError, if they do not.
+        """
+        if self.weights is not None and len(self.weights) != number:
+            raise ConfigurationError(
+                "found %d {weights} for %d {model_dirs}, expected a weight for each model", len(self.weights), number
+            )
+        if self.average is not None and number == 1:
+            raise ConfigurationError("found {average} with one {model_dirs}, expected several to average")
+
 
 def check_together(options: GenerationOptions, sampler: Sampler) -> None:
     """Checks that the options of a generation suit its sampler.

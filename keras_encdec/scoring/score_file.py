@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable, Sequence
 from typing import BinaryIO
 
-from keras_encdec.configuration import ConfigurationError
 from keras_encdec.formats import (
     Column,
     ColumnKind,
@@ -19,9 +18,8 @@ from keras_encdec.formats import (
     pair_format,
     rewrite_moses_ini,
 )
-from keras_encdec.formats.alignments import alignment_line
 from keras_encdec.formats.record_reader import RecordReader
-from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files, read_contents
+from keras_encdec.runtime.files import check_distinct_files, read_contents
 from keras_encdec.runtime.progress import FileSummary, Progress
 from keras_encdec.runtime.urls import absolute
 from keras_encdec.scoring.pair_scorer import NgramCounts, UnknownWords
@@ -195,9 +193,7 @@ def score_file(
 
 def _check_files(input: FilePath, output: FilePath, options: ScoringOptions) -> None:
     """Checks that the options' files are distinct, and that moses.ini and the alignments can be written."""
-    if options.moses_ini is not None and output == STANDARD_STREAM:
-        raise ConfigurationError("found {moses_ini} with {output}=-, expected a file that moses.ini can name")
-    alignment_line(options.alignments, options.alignment_format, output)  # checks that there are two outputs
+    options.check_output(output)
     check_distinct_files(input, options.source, output, options.moses_ini, options.moses_ini_out, options.alignments)
 
 

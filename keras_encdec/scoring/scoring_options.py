@@ -4,8 +4,11 @@ import dataclasses
 import re
 
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
+from keras_encdec.errors import FilePath
 from keras_encdec.formats import Column, ColumnKind, PairFormat, format_names, pair_format
+from keras_encdec.formats.alignments import alignment_line
 from keras_encdec.formats.nbest_line import check_feature_name
+from keras_encdec.runtime.files import STANDARD_STREAM
 from keras_encdec.task_options import AlignmentOptions, EncodingOption, MalformedLinesOption, ShardOptions
 
 DTYPES = ("float32", "bfloat16", "int8")
@@ -120,6 +123,17 @@ class ScoringOptions(ShardOptions, ColumnOptions, AlignmentOptions, EncodingOpti
             raise ConfigurationError("found {dry_run} with work in shards, expected one of them")
         if self.feature_name is not None:
             check_feature_name(self.feature_name)
+
+    def check_output(self, output: FilePath) -> None:
+        """Checks that the output of `score_file` suits the options.
+
+        Raises:
+            ConfigurationError: a ValueError, if moses.ini cannot name it, or if it and the alignments are the standard
+                output.
+        """
+        if self.moses_ini is not None and output == STANDARD_STREAM:
+            raise ConfigurationError("found {moses_ini} with {output}=-, expected a file that moses.ini can name")
+        alignment_line(self.alignments, self.alignment_format, output)
 
 
 def score_columns(pair_format: PairFormat, options: ScoringOptions, num_scorers: int = 1) -> list[Column]:

@@ -13,10 +13,9 @@ from typing import BinaryIO
 import numpy as np
 
 from keras_encdec.backend.startup import KerasWork, software
-from keras_encdec.configuration import ConfigurationError
 from keras_encdec.formats import FilePath, InputLines, Record, open_output
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files, file_checksum, is_file
+from keras_encdec.runtime.files import check_distinct_files, file_checksum, is_file
 from keras_encdec.runtime.progress import FileSummary, Progress
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import ShardFolder
@@ -33,9 +32,8 @@ from keras_encdec.selection.pair_scores import (
     score_rows,
     scored_window,
 )
-from keras_encdec.selection.selection_options import METHODS, SelectionOptions
+from keras_encdec.selection.selection_options import METHODS, SelectionOptions, check_corpus
 
-FORMATS = ("parallel", "tsv")
 # Number of windows that are scored at the same time.
 WINDOWS = 2
 
@@ -140,8 +138,7 @@ def select_pairs(
         select_pairs("train.fr", "best.fr", models, source="train.en", source_output="best.en", share=0.5)
     """
     options = SelectionOptions.combined(options, values)
-    _check_files(format, input, source, source_output)
-    _check_standard_output(output=output, source_output=source_output, scores=scores)
+    check_corpus(format, input, source, output=output, source_output=source_output, scores=scores)
     check_distinct_files(input, source, output, source_output, scores)
     names = options.models_in_order(models)
     start = time.monotonic()
@@ -267,21 +264,3 @@ def _write_selected(path: FilePath, file: BinaryIO, selected: np.ndarray) -> Non
         for line, is_selected in zip(lines, selected, strict=True):
             if is_selected:
                 file.write(line + b"\n")
-
-
-def _check_files(format: str, input: FilePath, source: FilePath | None, source_output: FilePath | None) -> None:
-    if format not in FORMATS:
-        raise ConfigurationError("found {format}=%r, expected one of %s", format, ", ".join(FORMATS))
-    for name, path in (("source", source), ("source_output", source_output)):
-        if format == "parallel" and path is None:
-            raise ConfigurationError(f"found parallel text without {{{name}}}, expected both")
-        if format != "parallel" and path is not None:
-            raise ConfigurationError(f"found {{{name}}} with {format} pairs, expected it with parallel text")
-    if STANDARD_STREAM in [os.fspath(path) for path in (input, source) if path is not None]:
-        raise ConfigurationError("found - as an input, expected files: the corpus is read twice")
-
-
-def _check_standard_output(**outputs: FilePath | None) -> None:
-    names = [name for name, path in outputs.items() if path is not None and os.fspath(path) == STANDARD_STREAM]
-    if len(names) > 1:
-        raise ConfigurationError(f"found {{{names[0]}}}=- and {{{names[1]}}}=-, expected a file for one of them")

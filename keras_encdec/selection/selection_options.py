@@ -1,11 +1,14 @@
 """Options of `select_pairs`, and the methods that score sentence pairs."""
 
 import dataclasses
+import os
 from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
 from keras_encdec.configuration import ConfigurationError, hyperparameter
+from keras_encdec.errors import FilePath
+from keras_encdec.runtime.files import STANDARD_STREAM
 from keras_encdec.task_options import EncodingOption, MalformedLinesOption, ShardOptions
 
 
@@ -73,6 +76,7 @@ METHODS: dict[str, ScoringMethod] = {
     "moore_lewis": cross_entropy_difference,
     "bilingual": bilingual_difference,
 }
+FORMATS = ("parallel", "tsv")
 TRANSLATION_MODELS = ("model_dir", "reverse_model_dir")
 _SOURCE_MODELS, _TARGET_MODELS = ("in_domain_source", "general_source"), ("in_domain_target", "general_target")
 # The models of each method, in the order of its function's arguments. A method may allow several choices.
@@ -155,3 +159,27 @@ class SelectionOptions(EncodingOption, MalformedLinesOption, ShardOptions):
         found = " and ".join(f"{{{name}}}" for name in given) or "no models"
         expected = ", or ".join(" and ".join(f"{{{name}}}" for name in names) for names in MODELS[self.method])
         raise ConfigurationError(f"found {found} with {{method}}=%s, expected {expected}", self.method)
+
+
+def check_corpus(format: str, input: FilePath, source: FilePath | None, **outputs: FilePath | None) -> None:
+    """Checks that the format and the files of `select_pairs` suit one another.
+
+    Args:
+        format, input, source: see `select_pairs`.
+        **outputs: "output", "source_output" and "scores", see `select_pairs`.
+
+    Raises:
+        ConfigurationError: a ValueError, if they do not.
+    """
+    if format not in FORMATS:
+        raise ConfigurationError("found {format}=%r, expected one of %s", format, ", ".join(FORMATS))
+    for name, path in (("source", source), ("source_output", outputs["source_output"])):
+        if format == "parallel" and path is None:
+            raise ConfigurationError(f"found parallel text without {{{name}}}, expected both")
+        if format != "parallel" and path is not None:
+            raise ConfigurationError(f"found {{{name}}} with {format} pairs, expected it with parallel text")
+    if STANDARD_STREAM in [os.fspath(path) for path in (input, source) if path is not None]:
+        raise ConfigurationError("found - as an input, expected files: the corpus is read twice")
+    names = [name for name, path in outputs.items() if path is not None and os.fspath(path) == STANDARD_STREAM]
+    if len(names) > 1:
+        raise ConfigurationError(f"found {{{names[0]}}}=- and {{{names[1]}}}=-, expected a file for one of them")

@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from keras_encdec.configuration import Configuration, hyperparameter
-from keras_encdec.errors import InputError
+from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
+from keras_encdec.errors import FilePath, InputError
 from keras_encdec.task_options import EncodingOption
 
 
@@ -43,6 +43,12 @@ class ServeOptions(EncodingOption, RequestLimits):
         "Name or address to listen at. With 127.0.0.1, only this machine can open the page; with 0.0.0.0, others can.",
     )
     port: int = hyperparameter(8080, "Port to listen at; 0 for any free port.", minimum=0, maximum=65535)
+
+    @staticmethod
+    def check_files(phrase_table: FilePath | None, input: FilePath | None) -> None:
+        """Raises ConfigurationError if both a phrase table and a text are given."""
+        if phrase_table is not None and input is not None:
+            raise ConfigurationError("found {phrase_table} with {input}, expected one of them")
 
 
 #: A value of JSON.

@@ -14,7 +14,6 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath
 from keras_encdec.model_directory import ModelDirectory
@@ -56,8 +55,7 @@ def serve(
 
         serve("model", port=0, say=print)
     """
-    if phrase_table is not None and input is not None:
-        raise ConfigurationError("found {phrase_table} with {input}, expected one of them")
+    ServeOptions.check_files(phrase_table, input)
     options = ServeOptions.combined(options, values)
     host = options.host
     with _listening(host, options.port) as listening:

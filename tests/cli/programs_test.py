@@ -63,8 +63,21 @@ sys.exit(f"{{heavy}} {{own}}" if heavy or own else 0)
 
 
 SCORED = ["--model_dir=libreoffice_en_fr", "--input=input", "--moses_ini=input"]
-SELECTED = ["--target=input", "--share=1", "--model_dir=libreoffice_en_fr", "--reverse_model_dir=libreoffice_en_fr"]
-IN_DOMAIN = ["--method=moore_lewis", "--top=1", "--in_domain_source=input", "--source=input", "--target=input"]
+SELECTED = [
+    "--target=input",
+    "--source_output=sources",
+    "--share=1",
+    "--model_dir=libreoffice_en_fr",
+    "--reverse_model_dir=libreoffice_en_fr",
+]
+IN_DOMAIN = [
+    "--source_output=sources",
+    "--method=moore_lewis",
+    "--top=1",
+    "--in_domain_source=input",
+    "--source=input",
+    "--target=input",
+]
 DISTILLED = ["--model_dir=libreoffice_en_fr", "--source=input", "--target=input", "--output=out"]
 WRONG_PATHS = [
     ("score", ["--model_dir=nowhere", "--input=input", "--output=out"]),
@@ -109,9 +122,25 @@ WRONG_OUTPUTS = [
     ("demo", ["--output_dir=input"]),
 ]
 
+CONTRADICTIONS = [
+    ("score", ["--model_dir=a", "--input=b", "--output=-", "--moses_ini=c", "--moses_ini_out=d"]),
+    ("score", ["--model_dir=a", "--input=b", "--output=-", "--alignments=-"]),
+    ("generate", ["--model_dir=a", "--input=b", "--alignments=-"]),
+    ("generate", ["--model_dir=a", "--input=b", "--model_weight=1", "--model_weight=2"]),
+    ("report", ["--model_dir=a", "--output=b", "--target=c"]),
+    ("report", ["--model_dir=a", "--output=b", "--phrase=c"]),
+    ("select", ["--tsv=a", "--output=b", "--source_output=c", "--share=1"]),
+    ("select", ["--tsv=a", "--output=b", "--model_dir=c", "--reverse_model_dir=d"]),
+    ("serve", ["--model_dir=a", "--phrase_table=b", "--input=c"]),
+    ("train", ["--model_dir=trained", "--phrase_table=input", "--updates=1"]),
+    ("distill", [*DISTILLED, "--dev_source=input", "--updates=1"]),
+]
 
-def test_wrong_paths_are_found_before_keras_is_imported(tmp_path):
+
+def test_wrong_paths_and_contradictions_are_found_before_keras_is_imported(tmp_path):
     (tmp_path / "input").write_text("le chat\n")
+    (tmp_path / "trained").mkdir()
+    (tmp_path / "trained" / "last.keras").touch()
     code = f"""
 import contextlib, importlib, io, re, sys
 for name, arguments in {WRONG_PATHS + WRONG_OUTPUTS!r}:
@@ -121,6 +150,10 @@ for name, arguments in {WRONG_PATHS + WRONG_OUTPUTS!r}:
     sentence = errors.getvalue()
     assert status == 1, (name, sentence)
     assert re.search(": (nowhere: found no|nowhere/out: found no|input: found a)", sentence), (name, sentence)
+for name, arguments in {CONTRADICTIONS!r}:
+    with contextlib.redirect_stderr(io.StringIO()):
+        status = importlib.import_module("keras_encdec.cli." + name).COMMAND.main(arguments)
+    assert status == 2, (name, arguments)
 assert "keras" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
