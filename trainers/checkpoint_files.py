@@ -29,15 +29,23 @@ def check_model_folder(model_dir: FilePath, resume: bool) -> None:
     if is_url(model_dir):
         has_model = not resume and exists(joined(model_dir, CONFIG))
     else:
-        folder = pathlib.Path(model_dir)
-        if folder.resolve().is_relative_to(PACKAGED):
-            raise InputError(
-                "found a folder of the package", "expected a directory of your own", "give another --model_dir", folder
-            )
-        has_model = has_checkpoint(folder) and not resume
+        check_not_packaged(model_dir)
+        has_model = has_checkpoint(model_dir) and not resume
     if has_model:
         raise ConfigurationError(
             "%s already contains a model; give another {model_dir}, or {resume} to continue its training", model_dir
+        )
+
+
+def check_not_packaged(folder: str | os.PathLike[str]) -> None:
+    """Checks that a folder does not belong to the package.
+
+    Raises:
+        InputError: if it does.
+    """
+    if pathlib.Path(folder).resolve().is_relative_to(PACKAGED):
+        raise InputError(
+            "found a folder of the package", "expected a directory of your own", "give another --model_dir", folder
         )
 
 

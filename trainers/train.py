@@ -25,7 +25,13 @@ from keras_encdec.runtime.imports import import_sacrebleu
 from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.unfinished import directory_lock
 from keras_encdec.runtime.urls import is_url
-from keras_encdec.trainers.checkpoint_files import LAST, PREPARED, check_model_folder, has_checkpoint
+from keras_encdec.trainers.checkpoint_files import (
+    LAST,
+    PREPARED,
+    check_model_folder,
+    check_not_packaged,
+    has_checkpoint,
+)
 from keras_encdec.trainers.checkpoints import building
 from keras_encdec.trainers.fitting import fit
 from keras_encdec.trainers.model_card import ModelCard
@@ -108,10 +114,11 @@ def train(
     check_together(config, data)
     if tasks:
         tasks.check_together(config, data)
-    check_model_folder(model_dir, resume)
     if is_url(model_dir):
+        check_model_folder(model_dir, resume)
         return _train_remotely(config, data, os.fspath(model_dir), resume, reporter, tasks)
     folder = pathlib.Path(model_dir)
+    check_not_packaged(folder)  # before anything is written to it
     devices = replicas(config.devices)
     if not devices.is_chief:
         reporter = TrainingReporter(lambda line: None)
@@ -171,6 +178,7 @@ class _Prepared(NamedTuple):
 
 def _train(job: _Job, resume: bool) -> TrainingResult:
     config, data, folder, reporter, devices = job.config, job.data, job.folder, job.reporter, job.devices
+    check_model_folder(folder, resume)  # while no other training can begin in it
     has_begun = has_checkpoint(folder)
     devices.wait()  # before the first process writes anything
     model_class(config.architecture).check_config(config.model_config)
