@@ -27,8 +27,9 @@ MOST_TOKENS = 1 << 15
 # would take most of the time, so all sources of a batch share the weights of all their words, and each masks the words
 # of the others. `benchmarks/attention.py` measures the benefit.
 OWN_ROWS = 4
-# Maximum number of sources in a batch that share their words: with more sources, there would be too many words.
-SHARING_SOURCES = 64
+# Maximum number of sources in a batch that share their words: with more sources, there would be too many words; with
+# fewer, each step would have too few rows. `benchmarks/translation.py` measures the benefit.
+SHARING_SOURCES = 256
 
 
 class Candidates(NamedTuple):
