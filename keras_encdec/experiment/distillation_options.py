@@ -103,7 +103,7 @@ class DistillationOptions(Configuration):
 
         Raises:
             ConfigurationError: a ValueError, for settings that cannot be used, such as a training without an end.
-            InputError: if the preset cannot be read.
+            InputError: if the preset, or with `from_teacher` the teacher's configuration, cannot be read.
         """
         limits = {name: getattr(self, name) for name in ("minutes", "updates", "epochs")}
         given = {name: value for name, value in limits.items() if value is not None}

@@ -5,21 +5,12 @@ import gzip
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from read_pairs import pairs, write
 
 from keras_encdec.errors import InputError
 from keras_encdec.formats import ParallelReader, SentenceReader, TsvReader, append_columns
 
 KEEP = "give --on_error=keep to write such lines with a neutral score"
-
-
-def write(folder, name, content):
-    (folder / name).write_bytes(content)
-    return folder / name
-
-
-def pairs(reader):
-    with reader:
-        return [(record.source, record.target) for record in reader]
 
 
 def test_the_first_two_columns_are_read(tmp_path):

@@ -1,21 +1,12 @@
 """What all readers of records do."""
 
 import pytest
+from read_pairs import pairs, write
 
 from keras_encdec.errors import InputError
 from keras_encdec.formats import ParallelReader, TsvReader
 
 KEEP = "give --on_error=keep to write such lines with a neutral score"
-
-
-def write(folder, name, content):
-    (folder / name).write_bytes(content)
-    return folder / name
-
-
-def pairs(reader):
-    with reader:
-        return [(record.source, record.target) for record in reader]
 
 
 def test_bytes_that_are_not_utf8_ask_for_the_encoding(tmp_path):
