@@ -19,7 +19,7 @@ from keras_encdec.decoding import TextGenerator
 from keras_encdec.model_config import model_path
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.pruning import prune_model
-from keras_encdec.pruning.prune_model import prune_weights
+from keras_encdec.pruning.pruning_masks import prune_weights
 from keras_encdec.pruning.pruning_options import SCHEMES
 from keras_encdec.runtime.imports import import_sacrebleu
 from keras_encdec.trainers import TrainingConfig, TrainingData, train

@@ -14,10 +14,9 @@ from keras_encdec.decoding.sampler_registry import RegisteredSampler, registered
 from keras_encdec.export.phrase_ids import PhraseIds, Phrases, checked, vector
 from keras_encdec.export.scoring_graph import Tensors, encode_in_graph, score_in_graph
 from keras_encdec.export.search_graph import ServedShortlist, alignment_text, search_in_graph, target_limits
-from keras_encdec.export.served_replacement import ServedReplacement
 from keras_encdec.export.serving_config import ServingConfig
-from keras_encdec.export.spelling_graph import spell_in_graph
 from keras_encdec.export.stored_weights import StoredWeights
+from keras_encdec.export.unknown_words import ServedReplacement, spell_in_graph
 from keras_encdec.model_config import SOURCE_VOCABULARY, TARGET_VOCABULARY
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.log_probs import sequence_log_probs

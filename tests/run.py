@@ -30,7 +30,7 @@ COMPUTED = [
     "backend",
     "layers",
     "models",
-    "pruning/masked_training_test.py",
+    "pruning/pruning_masks_training_test.py",
     "trainers/budget_test.py",
     "trainers/checkpoints_test.py::test_an_interrupted_training_ends_with_the_weights_of_an_uninterrupted_one",
     "scoring/text_scorer_attention_test.py",
@@ -135,8 +135,8 @@ def main() -> int:
             arguments = [str(TESTS / name) for name in COMPUTED if name.startswith(LAYERS_MODELS_AND_SCORES)]
         elif backend == "tensorflow":
             arguments = [str(TESTS), "--doctest-modules", "keras_encdec"]
-            # These import PyTorch, which takes seconds, and have no examples.
-            arguments += [f"--ignore=keras_encdec/backend/{name}.py" for name in ("int8_products", "onednn_matmul")]
+            # It imports PyTorch, which takes seconds, and has no examples.
+            arguments.append("--ignore=keras_encdec/backend/torch_products.py")
         else:
             arguments = [str(TESTS / name) for name in COMPUTED]
         arguments += ["--record_durations"] * options.record_durations

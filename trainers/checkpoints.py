@@ -18,7 +18,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.formats import open_output
 from keras_encdec.model_config import HISTORY, WEIGHTS, task_folder
 from keras_encdec.models.gradient_clipping import GradientNorms
-from keras_encdec.pruning.masked_training import PruningMasks
+from keras_encdec.pruning.pruning_masks import PruningMasks
 from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.checkpoint_files import LAST
 from keras_encdec.trainers.resumption import PARTIAL, Progress, round_sums, save_model

@@ -16,7 +16,7 @@ from keras_encdec.backend.training_step import evaluation_batches, sync_training
 from keras_encdec.data import Batches
 from keras_encdec.errors import InputError
 from keras_encdec.models.translation_model import TranslationModel
-from keras_encdec.pruning.masked_training import PruningMasks
+from keras_encdec.pruning.pruning_masks import PruningMasks
 from keras_encdec.runtime.progress_state import ProgressRecord
 from keras_encdec.trainers.budget import Budget, learning_rate_schedule
 from keras_encdec.trainers.checkpoints import (

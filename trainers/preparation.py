@@ -18,7 +18,7 @@ from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.model_config import SOURCE_VOCABULARY, TARGET_VOCABULARY, read_model_config
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models import model_class
-from keras_encdec.pruning.pruning_schemes import pruned_share
+from keras_encdec.pruning.pruning_masks import pruned_share
 from keras_encdec.text import Tokenizer, Vocabulary
 from keras_encdec.text.rare_words import POSITION_WORDS
 from keras_encdec.text.vocabulary import FIRST_WORD

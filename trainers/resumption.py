@@ -20,7 +20,7 @@ from keras_encdec.model_config import HISTORY, WEIGHTS
 from keras_encdec.model_directory import load_model, replace_weights
 from keras_encdec.models.gradient_clipping import GradientNorms
 from keras_encdec.models.translation_model import TranslationModel
-from keras_encdec.pruning.masked_training import PruningMasks
+from keras_encdec.pruning.pruning_masks import PruningMasks
 from keras_encdec.runtime.unfinished import unfinished
 from keras_encdec.sparse_weights import store_sparse
 from keras_encdec.trainers.checkpoint_files import LAST, PREVIOUS, checkpoints_in

@@ -20,7 +20,7 @@ from keras_encdec.model_config import CONFIG, WEIGHTS
 from keras_encdec.model_directory import ModelDirectory, record_remark
 from keras_encdec.models import build_model, model_class
 from keras_encdec.models.translation_model import TranslationModel, copy_weights
-from keras_encdec.pruning.masked_training import PruningMasks
+from keras_encdec.pruning.pruning_masks import PruningMasks
 from keras_encdec.runtime.imports import import_sacrebleu
 from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.unfinished import directory_lock

@@ -14,7 +14,7 @@ from keras_encdec.data import Batches
 from keras_encdec.decoding import Generator
 from keras_encdec.formats import open_output
 from keras_encdec.models.translation_model import TranslationModel
-from keras_encdec.pruning.masked_training import PruningMasks
+from keras_encdec.pruning.pruning_masks import PruningMasks
 from keras_encdec.runtime.imports import import_sacrebleu
 from keras_encdec.text.vocabulary import END, FIRST_WORD, PADDING, UNKNOWN
 from keras_encdec.trainers.budget import Budget

@@ -38,7 +38,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath
 from keras_encdec.formats.fields import split_tokens
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.pruning.pruning_schemes import shares_pruned
+from keras_encdec.pruning.pruning_masks import shares_pruned
 from keras_encdec.scoring.pair_scorer import UnknownWords, WordPair
 from keras_encdec.scoring.text_scorer import TextScorer
 from keras_encdec.smt.evaluation.corpus_metric import check_lines, read_text

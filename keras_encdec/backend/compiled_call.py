@@ -1,7 +1,6 @@
 """Compiled calls of a layer without gradients, and when to shrink a batch."""
 
 import collections
-import contextlib
 import functools
 import gc
 import threading
@@ -88,15 +87,17 @@ def _with_jax(layer: keras.layers.Layer) -> Compiler:
 def _with_torch(layer: keras.layers.Layer) -> Compiler:
     import torch
 
-    from keras_encdec.backend.onednn_matmul import onednn_matmul
+    from keras_encdec.backend.torch_products import Int8Products, onednn_matmul
 
-    products = functools.cache(lambda: _int8_products(layer))
+    @functools.cache  # at the first call, `compute_in_int8` has marked the layer's weights
+    def int8_products() -> Int8Products | None:
+        return Int8Products(layer) if any(getattr(weight, "in_int8", False) for weight in layer.variables) else None
 
     def compiler(inputs: Structure, leaves: list[Tensor]) -> Callable[[list[Tensor]], Structure]:
         structure = keras.tree.map_structure(lambda _: 0, inputs)
 
         def call(leaves: list[Tensor]) -> Structure:
-            with torch.inference_mode(), products() or onednn_matmul():
+            with torch.inference_mode(), int8_products() or onednn_matmul():
                 outputs = layer(*keras.tree.pack_sequence_as(structure, leaves))
             # PyTorch's tree functions leave reference cycles that hold the tensors of the call, often many megabytes.
             # Python collects cycles by the number of objects, and commands make it collect rarely: too late for these.
@@ -114,7 +115,12 @@ def compute_in_int8(layer: keras.layers.Layer) -> None:
     Raises:
         ConfigurationError: unless the backend is PyTorch on a CPU that has instructions for 8 bits.
     """
-    if not (name() == "torch" and on_cpu() and _int8_is_available()):
+    available = False
+    if name() == "torch" and on_cpu():
+        from keras_encdec.backend.torch_products import int8_is_available
+
+        available = int8_is_available()
+    if not available:
         raise ConfigurationError(
             "found {dtype}=int8 with the backend %s on this machine, expected KERAS_BACKEND=torch on a CPU with "
             "instructions for 8 bits (VNNI or AMX); give {dtype}=float32",
@@ -122,21 +128,6 @@ def compute_in_int8(layer: keras.layers.Layer) -> None:
         )
     for variable in layer.variables:
         variable.in_int8 = True
-
-
-def _int8_is_available() -> bool:
-    from keras_encdec.backend.int8_products import int8_is_available
-
-    return int8_is_available()
-
-
-def _int8_products(layer: keras.layers.Layer) -> contextlib.AbstractContextManager[object] | None:
-    """Returns the context of products in 8 bits if `compute_in_int8` has marked the layer's weights, else `None`."""
-    if not any(getattr(variable, "in_int8", False) for variable in layer.variables):
-        return None
-    from keras_encdec.backend.int8_products import Int8Products
-
-    return Int8Products(layer)
 
 
 _COMPILERS = {"tensorflow": _with_tensorflow, "jax": _with_jax, "torch": _with_torch}

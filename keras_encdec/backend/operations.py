@@ -194,7 +194,7 @@ def _torch_function(parts: list[tuple[Tensor, Tensor]], width: int) -> Callable[
     """Returns the function for PyTorch, which does not fuse: a matrix row is the bias; 2^x is faster than exp."""
     import torch
 
-    from keras_encdec.backend.int8_products import int8_is_active
+    from keras_encdec.backend.torch_products import int8_is_active
 
     if int8_is_active():
         # The bias has no room in a column of 8 bits.

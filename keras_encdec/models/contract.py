@@ -193,7 +193,7 @@ class Decoder(keras.layers.Layer):
     def weight_classes(self) -> dict[str, list[keras.Variable]]:
         """Names the classes of the weights for pruning, such as "decoder layer 1".
 
-        The weights that it leaves out are named by their layers, see `keras_encdec.pruning.pruning_schemes`.
+        The weights that it leaves out are named by their layers, see `keras_encdec.pruning.pruning_masks`.
 
         Returns:
             dict of name to weights; biases among them are not pruned.
@@ -355,7 +355,7 @@ class Encoder(keras.layers.Layer):
     def weight_classes(self) -> dict[str, list[keras.Variable]]:
         """Names the classes of the weights for pruning, such as "decoder layer 1".
 
-        The weights that it leaves out are named by their layers, see `keras_encdec.pruning.pruning_schemes`.
+        The weights that it leaves out are named by their layers, see `keras_encdec.pruning.pruning_masks`.
 
         Returns:
             dict of name to weights; biases among them are not pruned.

@@ -5,16 +5,12 @@ import json
 import os
 import pathlib
 import shutil
-from collections.abc import Sequence
-
-from keras import ops
 
 from keras_encdec.errors import FilePath, InputError, explained
 from keras_encdec.model_config import CONFIG, WEIGHTS, model_path
 from keras_encdec.model_directory import ModelDirectory, replace_weights
-from keras_encdec.models.translation_model import TranslationModel
+from keras_encdec.pruning.pruning_masks import prune_weights, shares_pruned
 from keras_encdec.pruning.pruning_options import PruningOptions
-from keras_encdec.pruning.pruning_schemes import may_be_pruned, pruning_masks, shares_pruned, weight_classes
 from keras_encdec.runtime.files import check_absent
 from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.unfinished import temporary_folder_beside
@@ -121,23 +117,8 @@ def prune_model(
     return PruningResult(folder, classes, *sizes)
 
 
-def prune_weights(model: TranslationModel, share: float, scheme: str) -> None:
-    """Sets the smallest weights of a model to zero, in place. For the arguments see `pruning_masks`."""
-    classes = weight_classes(model)
-    arrays = {name: [ops.convert_to_numpy(weight) for weight in weights] for name, weights in classes.items()}
-    counted = {
-        name: [may_be_pruned(*pair) for pair in zip(classes[name], arrays[name], strict=True)] for name in classes
-    }
-    masks = pruning_masks(counted, share, scheme)
-    for name, weights in classes.items():
-        for weight, array, part, mask in zip(weights, arrays[name], counted[name], masks[name], strict=True):
-            new = array.copy()
-            new[len(array) - len(part) :][~mask] = 0
-            weight.assign(new)
-
-
 def _check_share(directory: ModelDirectory, share: float) -> None:
-    counts: Sequence[tuple[int, int]] = list(shares_pruned(directory.model).values())
+    counts = list(shares_pruned(directory.model).values())
     zeros, size = sum(zeros for zeros, _ in counts), sum(size for _, size in counts)
     if share and zeros >= round(share * size):
         raise InputError(

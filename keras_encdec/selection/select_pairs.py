@@ -22,7 +22,7 @@ from keras_encdec.runtime.shards import ShardFolder
 from keras_encdec.runtime.urls import absolute
 from keras_encdec.runtime.workers import in_order, threads
 from keras_encdec.scoring.text_scorer import ModelOrPath
-from keras_encdec.selection.pair_scores import (
+from keras_encdec.selection.cross_entropies import (
     WINDOW,
     CorpusFiles,
     PairFilter,

@@ -13,7 +13,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models import build_model
 from keras_encdec.pruning import PruningOptions, prune_model
-from keras_encdec.pruning.pruning_schemes import pruned_share, weight_classes
+from keras_encdec.pruning.pruning_masks import pruned_share, weight_classes
 from keras_encdec.scoring import TextScorer
 
 WORDS = [f"w{i}" for i in range(20)]

@@ -231,7 +231,7 @@ def test_models_of_another_kind_are_refused(corpus, out, dual, language_models):
 
 
 def test_an_interrupted_selection_in_shards_goes_on(corpus, out, dual, monkeypatch):
-    for name in ("pair_scores", "select_pairs"):
+    for name in ("cross_entropies", "select_pairs"):
         monkeypatch.setattr(importlib.import_module(f"keras_encdec.selection.{name}"), "WINDOW", 2)
     job = {"input": corpus / "target", "source": corpus / "source", "models": dual, "deduplicate": True}
     whole = select_pairs(

@@ -7,7 +7,7 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory, load_model
 from keras_encdec.pruning import prune_model
-from keras_encdec.pruning.pruning_schemes import pruned_share
+from keras_encdec.pruning.pruning_masks import pruned_share
 from keras_encdec.sparse_weights import is_sparse
 from keras_encdec.trainers import TrainingData
 from keras_encdec.trainers.fitting import cubic_share

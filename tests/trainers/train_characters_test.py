@@ -15,7 +15,7 @@ from keras_encdec.decoding.text_generator import TextGenerator
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.pruning import prune_model
-from keras_encdec.pruning.pruning_schemes import pruned_share
+from keras_encdec.pruning.pruning_masks import pruned_share
 from keras_encdec.scoring import ScoringOptions, score_file
 from keras_encdec.scoring.text_scorer import TextScorer
 from keras_encdec.trainers import TrainingConfig, TrainingData, train

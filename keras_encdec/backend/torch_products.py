@@ -1,10 +1,11 @@
-"""Matrix products of PyTorch on a CPU whose factors are rounded to 8 bits.
+"""Matrix products of PyTorch on a CPU: of factors rounded to 8 bits, or computed by oneDNN.
 
-This module imports torch. Only functions that run under PyTorch import it. `benchmarks/attention.py --dtype=int8`
-(scoring) measures the benefit.
+This module imports torch. Only functions that run under PyTorch import it.
 """
 
+import contextlib
 import functools
+import platform
 import threading
 from collections.abc import Callable, Hashable
 from typing import Any
@@ -13,7 +14,7 @@ import keras
 import torch
 from torch.overrides import TorchFunctionMode
 
-PRODUCTS = {torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__}
+_PRODUCTS = {torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__}
 # A matrix with fewer columns, such as a vector of attention, stays as it is.
 FEWEST_COLUMNS = 8
 # Ranges of the rounded factors: weights are -127 to 127; rows are 1 to 255 around 128, because the operation takes
@@ -43,14 +44,43 @@ def int8_is_available() -> bool:
     return bool((exact == 64 * LARGEST * (255 - ZERO)).all())
 
 
-class Int8Products(TorchFunctionMode):
+class _Products(TorchFunctionMode):
+    """A context that computes products of float32 rows and one matrix in a way of its own."""
+
+    def computes(self, rows: torch.Tensor, matrix: torch.Tensor) -> bool:
+        """Returns whether the context computes this product; otherwise PyTorch does."""
+        raise NotImplementedError
+
+    def product(self, rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
+        """Computes a product."""
+        raise NotImplementedError
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> object:
+        if func in _PRODUCTS and not kwargs and _are_rows_and_a_matrix(*args) and self.computes(*args):
+            return self.product(*args)
+        return func(*args, **(kwargs or {}))
+
+
+def _are_rows_and_a_matrix(rows: object, matrix: object) -> bool:
+    return (
+        isinstance(rows, torch.Tensor)
+        and isinstance(matrix, torch.Tensor)
+        and rows.dtype == matrix.dtype == torch.float32
+        and rows.ndim >= 2
+        and matrix.ndim == 2
+    )
+
+
+class Int8Products(_Products):
     """A context in which products of float32 rows and one matrix are computed in 8 bits.
 
         x W = s_x s_w (round(x / s_x) round(W / s_w)),   s_x = max |x| / 127 of each row, s_w of each column
 
     Each row has its own scale, so that its result does not depend on the other rows. Sums are exact integers. Matrices
     that are parameters of the layer, or views of them, are rounded again only after they have changed; other matrices
-    are rounded once per context.
+    are rounded once per context. `benchmarks/attention.py --dtype=int8` (scoring) measures the benefit.
 
     Args:
         layer: keras.layers.Layer, whose weights are the parameters.
@@ -73,12 +103,11 @@ class Int8Products(TorchFunctionMode):
         _ACTIVE.depth -= 1
         self._others.clear()
 
-    def __torch_function__(
-        self, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> object:
-        if func in PRODUCTS and not kwargs and _are_supported(*args):
-            return _product(args[0], self._packed(args[1]))
-        return func(*args, **(kwargs or {}))
+    def computes(self, rows: torch.Tensor, matrix: torch.Tensor) -> bool:
+        return matrix.shape[1] >= FEWEST_COLUMNS
+
+    def product(self, rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
+        return _product(rows, self._packed(matrix))
 
     def _packed(self, matrix: torch.Tensor) -> "_Packed":
         key = matrix.data_ptr(), matrix.shape, matrix.stride()
@@ -122,13 +151,29 @@ def _product(rows: torch.Tensor, packed: _Packed) -> torch.Tensor:
     return packed.product(rounded).mul_(scales).reshape(*rows.shape[:-1], -1)
 
 
-def _are_supported(rows: object, matrix: object) -> bool:
-    return (
-        isinstance(rows, torch.Tensor)
-        and isinstance(matrix, torch.Tensor)
-        and rows.dtype == matrix.dtype == torch.float32
-        and rows.ndim >= 2
-        and matrix.ndim == 2
-        and rows.numel() > 0
-        and matrix.shape[1] >= FEWEST_COLUMNS
-    )
+def onednn_matmul() -> contextlib.AbstractContextManager[object]:
+    """Returns a context in which oneDNN computes float32 matrix products without gradients.
+
+    PyTorch computes them with MKL, which takes twice the time on processors that Intel did not make. The context
+    does nothing where PyTorch lacks the operation.
+    """
+    return _OneDNNProducts() if _AVAILABLE else contextlib.nullcontext()
+
+
+def _available() -> bool:
+    x86 = platform.machine().lower() in ("x86_64", "amd64")
+    return x86 and torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+_AVAILABLE = _available()
+
+
+class _OneDNNProducts(_Products):
+    def computes(self, rows: torch.Tensor, matrix: torch.Tensor) -> bool:
+        on_cpu, is_empty = rows.is_cpu and matrix.is_cpu, rows.numel() == 0 or matrix.numel() == 0
+        return on_cpu and not is_empty and torch.is_inference_mode_enabled()
+
+    def product(self, rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
+        # The operation that torch.compile uses for a linear layer in inference; it expects the matrix transposed.
+        product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(rows, matrix.t(), None, "none", [], "")
+        return product

@@ -6,7 +6,7 @@ if keras.backend.backend() != "torch":
     pytest.skip("only PyTorch multiplies so, and its import takes seconds", allow_module_level=True)
 import torch  # noqa: E402
 
-from keras_encdec.backend import onednn_matmul  # noqa: E402  it imports torch
+from keras_encdec.backend import torch_products  # noqa: E402  it imports torch
 
 CASES = {
     "rows": ((5, 7), (7, 11)),
@@ -23,11 +23,11 @@ def calls(monkeypatch):
     """What the operation is called with."""
     found, operation = [], torch.ops.mkldnn._linear_pointwise
     packet = type("Packet", (), {"_linear_pointwise": lambda *a: found.append(a) or operation(*a)})
-    monkeypatch.setattr(onednn_matmul.torch.ops, "mkldnn", packet)
+    monkeypatch.setattr(torch_products.torch.ops, "mkldnn", packet)
     return found
 
 
-@pytest.mark.skipif(not onednn_matmul._AVAILABLE, reason="PyTorch has no oneDNN here")
+@pytest.mark.skipif(not torch_products._AVAILABLE, reason="PyTorch has no oneDNN here")
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_products_are_what_they_were(case, dtype, calls):
@@ -38,7 +38,7 @@ def test_products_are_what_they_were(case, dtype, calls):
     wide = torch.nn.Parameter(torch.tensor(np.concatenate([right, right], axis=-1)))
     turned = torch.tensor(np.ascontiguousarray(np.swapaxes(right, -1, -2)))
     for given in (torch.tensor(right), wide[..., : matrix[-1]], turned.transpose(-1, -2)):
-        with torch.inference_mode(), onednn_matmul.onednn_matmul():
+        with torch.inference_mode(), torch_products.onednn_matmul():
             for found in (torch.matmul(torch.tensor(left), given), torch.tensor(left) @ given):
                 assert found.dtype == getattr(torch, dtype)
                 np.testing.assert_allclose(found.numpy(), left @ right, **tolerance)
@@ -48,6 +48,6 @@ def test_products_are_what_they_were(case, dtype, calls):
 
 def test_products_with_a_gradient_keep_it(calls):
     rows, matrix = torch.ones(2, 3), torch.ones(3, 4, requires_grad=True)
-    with onednn_matmul.onednn_matmul():
+    with torch_products.onednn_matmul():
         (rows @ matrix).sum().backward()
     assert calls == [] and (matrix.grad == 2).all()

@@ -8,8 +8,7 @@ from keras import ops
 
 from keras_encdec.models import build_model
 from keras_encdec.models.gradient_clipping import GradientNorms
-from keras_encdec.pruning.masked_training import PruningMasks
-from keras_encdec.pruning.prune_model import prune_weights
+from keras_encdec.pruning.pruning_masks import PruningMasks, prune_weights
 
 RANDOM = np.random.default_rng(0)
 PAIRS = {side: np.array([[4, 5, 6, 2], [7, 2, 0, 0], [8, 3, 2, 0]], np.int32) for side in ("source", "target")}

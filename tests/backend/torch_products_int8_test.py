@@ -10,7 +10,7 @@ from keras_encdec.scoring import Scorer
 
 on_torch = keras.backend.backend() == "torch"
 if on_torch:
-    from keras_encdec.backend.int8_products import int8_is_available
+    from keras_encdec.backend.torch_products import int8_is_available
 
 needs_int8 = pytest.mark.skipif(not on_torch or not int8_is_available(), reason="no exact products with 8 bits here")
 

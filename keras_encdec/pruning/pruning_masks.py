@@ -1,15 +1,23 @@
-"""The classes of a model's weights, and the schemes of See, Luong and Manning (2016) that choose which become zero."""
+"""Which weights of a model pruning sets to zero, by See, Luong and Manning (2016), and what keeps them at zero."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import keras
 import numpy as np
 from keras import ops
 
+from keras_encdec.backend.gradients import dense_gradient
+from keras_encdec.backend.types import Tensor
+from keras_encdec.models.gradient_clipping import GradientNorms
+from keras_encdec.models.likelihood_model import LikelihoodModel
+
 if TYPE_CHECKING:
     from keras_encdec.models.translation_model import TranslationModel
 
+# The name of `PruningMasks` in the optimizer, and that of a share in their arrays.
+_NAME = "_pruning_masks"
+_FIRST_SHARE = "first_share"
 _EMBEDDINGS = {"encoder": "source embedding", "decoder": "target embedding"}
 
 
@@ -164,3 +172,127 @@ def pruned_share(model: "TranslationModel") -> float:
     """Computes the share of a model's matrices that is exactly zero, 0 to 1."""
     zeros, sizes = zip(*shares_pruned(model).values(), strict=True)
     return sum(zeros) / sum(sizes)
+
+
+def prune_weights(model: LikelihoodModel, share: float, scheme: str) -> list[np.ndarray]:
+    """Sets the smallest weights of a model to zero, in place. For the arguments see `pruning_masks`.
+
+    Returns:
+        list of boolean arrays, one for each weight in the order of `weight_classes`, true where it stays.
+    """
+    classes = weight_classes(model)
+    arrays = {
+        name: [may_be_pruned(weight, ops.convert_to_numpy(weight)) for weight in weights]
+        for name, weights in classes.items()
+    }
+    all_kept = []
+    for name, parts in pruning_masks(arrays, share, scheme).items():
+        for weight, part in zip(classes[name], parts, strict=True):
+            kept = np.ones(weight.shape, bool)
+            may_be_pruned(weight, kept)[:] = part
+            weight.assign(np.where(kept, ops.convert_to_numpy(weight), 0))
+            all_kept.append(kept)
+    return all_kept
+
+
+class PruningMasks:
+    """Makes the optimizer of a compiled model keep pruned weights at zero.
+
+        g <- m g,   an update by any optimizer,   w <- m w
+
+    m is 0 for a pruned weight, 1 for the others. The gradient is masked before it is clipped, so that its norm is that
+    of the remaining weights, and so that momentum and the averages of squares of pruned weights go to zero. The weight
+    is masked after the update, so that it is exactly zero with every optimizer.
+
+    The masks are variables of the optimizer, which a compiled step reads on every backend. The optimizer does not save
+    them; see `to_arrays`.
+
+    Args:
+        model: compiled TranslationModel. The weights that are zero now are pruned.
+        arrays: dict, the masks of an earlier process, see `to_arrays`. Defaults to none.
+
+    Raises:
+        ValueError: for arrays that are not those of the model.
+    """
+
+    def __init__(self, model: LikelihoodModel, arrays: Mapping[str, np.ndarray] | None = None) -> None:
+        self._model = model
+        if model.optimizer is None:
+            raise ValueError("found a model without an optimizer, expected one that is compiled")
+        optimizer: keras.optimizers.Optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+        self._weights = [weight for weights in weight_classes(model).values() for weight in weights]
+        self._masks = [optimizer.add_variable(weight.shape, dtype="bool", name="mask") for weight in self._weights]
+        for number, (mask, weight) in enumerate(zip(self._masks, self._weights, strict=True)):
+            mask.assign(_unpacked(arrays[str(number)], weight.shape) if arrays else _not_zero(weight))
+        #: The share that was pruned at the beginning of the training.
+        self.first_share = float(arrays[_FIRST_SHARE]) if arrays else self.share
+        if norms := GradientNorms.of(optimizer):
+            norms.unsaved.extend(self._masks)
+        vars(optimizer)[_NAME] = self
+        self._wrap(optimizer)
+
+    @classmethod
+    def of(cls, model: keras.Model) -> Self | None:
+        """Returns the masks of a compiled model; `None` if all its weights are trained."""
+        return vars(getattr(model.optimizer, "inner_optimizer", model.optimizer)).get(_NAME)
+
+    def _wrap(self, optimizer: keras.optimizers.Optimizer) -> None:
+        apply = optimizer.apply
+        mask_of = {id(weight): mask for weight, mask in zip(self._weights, self._masks, strict=True)}
+
+        def masked(gradient: Tensor | None, weight: keras.Variable) -> Tensor | None:
+            mask = mask_of.get(id(weight))
+            return gradient if gradient is None or mask is None else _where(mask, dense_gradient(gradient))
+
+        def apply_masked(
+            gradients: Sequence[Tensor | None], trainable_variables: list[keras.Variable] | None = None
+        ) -> None:
+            weights = self._model.trainable_variables if trainable_variables is None else trainable_variables
+            apply([masked(*pair) for pair in zip(gradients, weights, strict=True)], trainable_variables)
+            for weight, mask in zip(self._weights, self._masks, strict=True):
+                weight.assign(_where(mask, ops.convert_to_tensor(weight)))
+
+        optimizer.apply = apply_masked
+
+    @property
+    def share(self) -> float:
+        """The share of the model's matrices that is pruned now, 0 to 1."""
+        pairs = zip(self._weights, self._masks, strict=True)
+        masks = [may_be_pruned(weight, ops.convert_to_numpy(mask)) for weight, mask in pairs]
+        return sum(int((~mask).sum()) for mask in masks) / sum(mask.size for mask in masks)
+
+    def prune(self, share: float, scheme: str) -> None:
+        """Prunes more weights: the masks and the weights change. For the arguments see `pruning_masks`."""
+        for mask, kept in zip(self._masks, prune_weights(self._model, share, scheme), strict=True):
+            mask.assign(ops.convert_to_numpy(mask) & kept)
+
+    def applied(self, weights: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Masks a list of arrays, as `model.get_weights` returns them."""
+        mask_of = {id(weight): mask for weight, mask in zip(self._weights, self._masks, strict=True)}
+        return [
+            np.where(ops.convert_to_numpy(mask_of[id(variable)]), array, 0) if id(variable) in mask_of else array
+            for variable, array in zip(self._model.weights, weights, strict=True)
+        ]
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Returns the masks, one bit per weight, and the share that was pruned at the beginning."""
+        masks = {str(i): np.packbits(ops.convert_to_numpy(mask)) for i, mask in enumerate(self._masks)}
+        return {_FIRST_SHARE: np.float64(self.first_share), **masks}  # type: ignore[dict-item]
+
+
+def _where(mask: keras.Variable, tensor: Tensor) -> Tensor:
+    return ops.where(ops.convert_to_tensor(mask), tensor, ops.zeros_like(tensor))
+
+
+def _not_zero(weight: keras.Variable) -> np.ndarray:
+    values = ops.convert_to_numpy(weight)
+    kept = np.ones(values.shape, bool)
+    may_be_pruned(weight, kept)[:] = may_be_pruned(weight, values) != 0
+    return kept
+
+
+def _unpacked(bits: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    size = int(np.prod(shape))
+    if len(bits) != -(-size // 8):
+        raise ValueError(f"its mask has {len(bits)} bytes, not those of {size} weights")
+    return np.unpackbits(bits, count=size).astype(bool).reshape(shape)
