@@ -17,8 +17,7 @@ from keras_encdec.formats.encodings import surface
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.translation_model import model_in_dtype
 from keras_encdec.text import Tokenizer
-from keras_encdec.text.spelling import OpenVocabulary
-from keras_encdec.text.vocabulary import FIRST_WORD, Vocabulary
+from keras_encdec.text.vocabulary import FIRST_WORD, OpenVocabulary, Vocabulary
 
 _Side = TypeVar("_Side")
 

@@ -16,7 +16,7 @@ from keras_encdec.export.models_config import ModelsConfig
 from keras_encdec.export.serving_config import ExportOptions, write_batching_parameters
 from keras_encdec.export.versions import export_folder, locked, new_version, versions
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.runtime.urls import is_url, joined
+from keras_encdec.runtime.files import is_url, joined
 
 
 @dataclasses.dataclass(frozen=True)

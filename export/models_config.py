@@ -9,8 +9,8 @@ from google.protobuf import text_format
 from keras_encdec.errors import FilePath, InputError, shown_path
 from keras_encdec.export.versions import MODELS_CONFIG, export_folder, locked, remove_folder, versions
 from keras_encdec.formats import open_output
+from keras_encdec.runtime.files import is_url, joined
 from keras_encdec.runtime.remote import remove_remote
-from keras_encdec.runtime.urls import is_url, joined
 
 try:
     from tensorflow_serving.config import model_server_config_pb2

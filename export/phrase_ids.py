@@ -12,8 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_encdec.formats.encodings import UNESCAPING
-from keras_encdec.text.spelling import LONGEST_WORD, READ_CHARACTERS
-from keras_encdec.text.vocabulary import END, FIRST_WORD, PADDING, UNKNOWN, Vocabulary
+from keras_encdec.text.vocabulary import END, FIRST_WORD, LONGEST_WORD, PADDING, READ_CHARACTERS, UNKNOWN, Vocabulary
 
 # The graph refuses a string with more bytes than this per allowed token, before it splits the string into words.
 BYTES_A_TOKEN = 64
@@ -67,7 +66,7 @@ class Phrases(NamedTuple):
         ids: int32 tensor `(n, t)`, closed by the end of sequence and padded with 0.
         lengths: int32 tensor `(n,)`, which count the end of sequence.
         spellings: int32 tensor `(words, 51)`: the spellings of words outside a vocabulary with characters. Their ids
-            follow those of the vocabulary, see `text.spelling.OpenVocabulary`. `None` without characters.
+            follow those of the vocabulary, see `text.vocabulary.OpenVocabulary`. `None` without characters.
     """
 
     ids: tf.Tensor
@@ -203,7 +202,7 @@ CLASSES = 256
 
 
 class CharacterIds:
-    """Maps words to spellings, as `text.spelling.spelled` does, and spellings to words.
+    """Maps words to spellings, as `text.vocabulary.spelled` does, and spellings to words.
 
     Args:
         characters: Vocabulary of characters.

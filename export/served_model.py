@@ -24,7 +24,7 @@ from keras_encdec.models.translation_model import TranslationModel, model_in_dty
 from keras_encdec.text import Tokenizer
 from keras_encdec.text.lexical_shortlist import LexicalShortlist
 from keras_encdec.text.rare_words import read_dictionary
-from keras_encdec.text.spelling import SPELLING_WIDTH
+from keras_encdec.text.vocabulary import SPELLING_WIDTH
 
 
 class ServedModel:

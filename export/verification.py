@@ -25,8 +25,8 @@ from keras_encdec.export.exporting import load_served_directory, require_tensorf
 from keras_encdec.export.serving_config import VerificationOptions
 from keras_encdec.export.stored_weights import rounded_model
 from keras_encdec.export.versions import check_unchanged, read_description, version_folder
+from keras_encdec.runtime.files import is_url, joined
 from keras_encdec.runtime.remote_folders import copied_folder
-from keras_encdec.runtime.urls import is_url, joined
 
 # Number of pairs that the exported model scores together.
 SERVED_BATCH = 64

@@ -13,11 +13,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from keras_encdec.errors import FilePath, InputError
-from keras_encdec.runtime.files import file_checksum
+from keras_encdec.runtime.files import file_checksum, is_url
 from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.settings_files import read_parsed
 from keras_encdec.runtime.unfinished import unfinished
-from keras_encdec.runtime.urls import is_url
 
 MODELS_CONFIG = "models.config"
 # The server's version numbers are signed 64-bit integers.

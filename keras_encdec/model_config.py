@@ -7,9 +7,9 @@ from typing import Any
 
 from keras_encdec import __version__
 from keras_encdec.errors import FilePath, InputError, shortened
+from keras_encdec.runtime.files import is_url
 from keras_encdec.runtime.remote_folders import local_copy
 from keras_encdec.runtime.settings_files import read_parsed
-from keras_encdec.runtime.urls import is_url
 
 FORMAT = 1
 CONFIG, WEIGHTS, HISTORY = "config.json", "best.keras", "history.json"

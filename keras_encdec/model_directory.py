@@ -33,8 +33,7 @@ from keras_encdec.model_config import (
     task_path,
 )
 from keras_encdec.models.translation_model import TranslationModel
-from keras_encdec.runtime.files import file_checksum
-from keras_encdec.runtime.urls import is_url
+from keras_encdec.runtime.files import file_checksum, is_url
 from keras_encdec.sparse_weights import dense_file
 from keras_encdec.text import Tokenizer, Vocabulary
 

@@ -79,7 +79,7 @@ def test_python_loads_it_by_its_name():
 
 
 def test_nothing_is_trained_in_the_package(tmp_path, monkeypatch):
-    monkeypatch.setattr("keras_encdec.trainers.checkpoint_files.PACKAGED", tmp_path / "package")
+    monkeypatch.setattr("keras_encdec.trainers.training_files.PACKAGED", tmp_path / "package")
     copied = shutil.copytree(FOLDER, tmp_path / "package" / STARTER)
     data = TrainingData(phrase_table=str(libreoffice_en_fr().phrase_table))
     for folder in (copied, tmp_path / "package" / "new"):

@@ -20,8 +20,8 @@ from keras_encdec.model_config import HISTORY, WEIGHTS, task_folder
 from keras_encdec.models.gradient_clipping import GradientNorms
 from keras_encdec.pruning.pruning_masks import PruningMasks
 from keras_encdec.trainers.budget import Budget
-from keras_encdec.trainers.checkpoint_files import LAST
 from keras_encdec.trainers.resumption import PARTIAL, Progress, round_sums, save_model
+from keras_encdec.trainers.training_files import LAST
 
 _LOCK = threading.RLock()
 

@@ -16,7 +16,7 @@ from keras_encdec.trainers.reporting import TrainingResult, TrainingRound
 from keras_encdec.trainers.tasks import TrainingTasks
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
-from keras_encdec.trainers.training_settings import SETTINGS
+from keras_encdec.trainers.training_files import SETTINGS
 
 CARD = "README.md"
 # A card without this line belongs to the user, who wrote or changed it.

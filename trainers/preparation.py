@@ -22,11 +22,10 @@ from keras_encdec.pruning.pruning_masks import pruned_share
 from keras_encdec.text import Tokenizer, Vocabulary
 from keras_encdec.text.rare_words import POSITION_WORDS
 from keras_encdec.text.vocabulary import FIRST_WORD
-from keras_encdec.trainers.checkpoint_files import PREPARED
 from keras_encdec.trainers.reporting import TrainingReporter
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
-from keras_encdec.trainers.training_settings import data_before
+from keras_encdec.trainers.training_files import PREPARED, data_before
 
 # Maximum number of words on a side of a pair in validation files.
 LONGEST_VALIDATED = 1000

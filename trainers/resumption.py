@@ -23,8 +23,8 @@ from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.pruning.pruning_masks import PruningMasks
 from keras_encdec.runtime.unfinished import unfinished
 from keras_encdec.sparse_weights import store_sparse
-from keras_encdec.trainers.checkpoint_files import LAST, PREVIOUS, checkpoints_in
 from keras_encdec.trainers.reporting import TrainingRound
+from keras_encdec.trainers.training_files import LAST, PREVIOUS, checkpoints_in
 
 GENERATOR, MASKS = "generator.npz", "masks.npz"
 PARTIAL = ".partial-"

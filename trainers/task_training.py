@@ -17,11 +17,11 @@ from keras_encdec.model_config import WEIGHTS, task_folder
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models import MultiTaskModel, TaskParts
 from keras_encdec.text import Tokenizer, Vocabulary
-from keras_encdec.trainers.checkpoint_files import PREPARED
 from keras_encdec.trainers.reporting import TrainingReporter
 from keras_encdec.trainers.tasks import TASKS_FILE, TaskConfig, TrainingTasks
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
+from keras_encdec.trainers.training_files import PREPARED
 
 # Distinguishes the random numbers that draw tasks from those that order pairs.
 _DRAWS = 0x7A5C

@@ -11,9 +11,8 @@ from typing import Any, Self
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.errors import FilePath, InputError, shortened
 from keras_encdec.formats import open_output
-from keras_encdec.runtime.files import exists
+from keras_encdec.runtime.files import absolute, beside, exists
 from keras_encdec.runtime.settings_files import read_parsed
-from keras_encdec.runtime.urls import absolute, beside
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 

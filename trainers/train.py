@@ -21,17 +21,10 @@ from keras_encdec.model_directory import ModelDirectory, record_remark
 from keras_encdec.models import build_model, model_class
 from keras_encdec.models.translation_model import TranslationModel, copy_weights
 from keras_encdec.pruning.pruning_masks import PruningMasks
+from keras_encdec.runtime.files import is_url
 from keras_encdec.runtime.imports import import_sacrebleu
 from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.unfinished import directory_lock
-from keras_encdec.runtime.urls import is_url
-from keras_encdec.trainers.checkpoint_files import (
-    LAST,
-    PREPARED,
-    check_model_folder,
-    check_not_packaged,
-    has_checkpoint,
-)
 from keras_encdec.trainers.checkpoints import building
 from keras_encdec.trainers.fitting import fit
 from keras_encdec.trainers.model_card import ModelCard
@@ -48,10 +41,15 @@ from keras_encdec.trainers.task_training import PreparedTasks, check_same_tasks,
 from keras_encdec.trainers.tasks import TrainingTasks
 from keras_encdec.trainers.training_config import TrainingConfig, check_together
 from keras_encdec.trainers.training_data import TrainingData
-from keras_encdec.trainers.training_settings import (
+from keras_encdec.trainers.training_files import (
+    LAST,
+    PREPARED,
+    check_model_folder,
+    check_not_packaged,
     check_same_training,
     data_before,
     fixed_settings,
+    has_checkpoint,
     save_settings,
     update_settings,
 )

@@ -16,9 +16,9 @@ from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath, open_output
 from keras_encdec.model_config import check_has_history
 from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.runtime.files import is_url, joined
 from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.unfinished import directory_lock, new_folder
-from keras_encdec.runtime.urls import is_url, joined
 
 PAGE = "index.html"
 

@@ -12,8 +12,7 @@ from keras_encdec.data.rare_word_batches import by_length, local_sources
 from keras_encdec.formats import surface
 from keras_encdec.formats.fields import split_tokens
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.text.spelling import OpenVocabulary, spelled
-from keras_encdec.text.vocabulary import FIRST_WORD
+from keras_encdec.text.vocabulary import FIRST_WORD, OpenVocabulary, spelled
 
 # Largest number of sources that are encoded together, and of their tokens, including padding.
 MOST_ROWS, MOST_TOKENS = 512, 1 << 14

@@ -81,8 +81,8 @@ def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.
     from keras_encdec.data import Batches, PreparedPairs
     from keras_encdec.datasets import libreoffice_en_fr
     from keras_encdec.model_directory import ModelDirectory
+    from keras_encdec.runtime.files import check_local
     from keras_encdec.runtime.progress import ReadingProgress
-    from keras_encdec.runtime.urls import check_local
     from keras_encdec.scoring.score_file import score_file
     from keras_encdec.scoring.scoring_options import ScoringOptions
     from keras_encdec.trainers import train
@@ -183,7 +183,7 @@ def _remove_earlier_demonstration(
 
 def _is_from_demonstration(model_dir: pathlib.Path, config: "TrainingConfig", data: "TrainingData") -> bool:
     """Whether a model has the settings of a demonstration, with any duration and any path of the package."""
-    from keras_encdec.trainers.training_settings import SETTINGS
+    from keras_encdec.trainers.training_files import SETTINGS
 
     settings = model_dir / SETTINGS
     if not settings.exists():

@@ -7,7 +7,7 @@ from keras_encdec.backend.startup import import_keras
 from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 from keras_encdec.configuration import Configuration
 from keras_encdec.experiment.experiment_file import load_experiment
-from keras_encdec.runtime.urls import joined
+from keras_encdec.runtime.files import joined
 
 if TYPE_CHECKING:
     from keras_encdec.experiment import Stage, StageResult

@@ -9,8 +9,8 @@ from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.export.serving_config import ExportOptions
 from keras_encdec.export.versions import LARGEST
+from keras_encdec.runtime.files import joined
 from keras_encdec.runtime.imports import check_extra
-from keras_encdec.runtime.urls import joined
 
 if TYPE_CHECKING:
     from keras_encdec.export import ExportResult

@@ -18,10 +18,10 @@ from keras_encdec.cli.task_command import check_paths
 from keras_encdec.configuration import Configuration
 from keras_encdec.model_config import model_path
 from keras_encdec.runtime.files import check_folder
-from keras_encdec.trainers.checkpoint_files import check_model_folder
 from keras_encdec.trainers.tasks import TrainingTasks
 from keras_encdec.trainers.training_config import TrainingConfig, check_together
 from keras_encdec.trainers.training_data import TrainingData
+from keras_encdec.trainers.training_files import check_model_folder
 
 
 def define_flags(flag_values: flags.FlagValues) -> None:

@@ -9,7 +9,7 @@ from keras_encdec.configuration import hyperparameter
 from keras_encdec.export.serving_config import VerificationOptions
 from keras_encdec.export.versions import version_folder
 from keras_encdec.formats import ColumnKind, format_names
-from keras_encdec.runtime.urls import is_url
+from keras_encdec.runtime.files import is_url
 from keras_encdec.task_options import EncodingOption
 
 

@@ -6,7 +6,7 @@ import pathlib
 import shutil
 import zlib
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -18,7 +18,7 @@ from keras_encdec.runtime.settings_files import read_parsed
 from keras_encdec.runtime.unfinished import unfinished
 from keras_encdec.text import END, FIRST_WORD, UNKNOWN, Vocabulary, most_frequent
 from keras_encdec.text.rare_words import POSITION_WORDS, position_word_indices
-from keras_encdec.text.spelling import character_vocabulary, spelled
+from keras_encdec.text.vocabulary import character_vocabulary, spelled
 
 Number = TypeVar("Number", bound=np.generic)
 Ids = npt.NDArray[np.int32]
@@ -180,7 +180,7 @@ def prepare(
             counts = spill.fill(pairs, max_length, empty_sources)
             reserved = (), POSITION_WORDS if position_words else ()
             source, target = (
-                given if given is not None else _shortlist(side.counts(), size, words)
+                given if given is not None else most_frequent(side.counts(), size, words)
                 for given, side, size, words in zip(vocabularies, spill.sides, shortlists, reserved, strict=True)
             )
             for vocabulary, side, number in zip((source, target), spill.sides, characters, strict=True):
@@ -218,14 +218,6 @@ def _clear(folder: pathlib.Path) -> None:
         shutil.rmtree(folder)
 
 
-def _shortlist(counts: Mapping[str, int], size: int, reserved: Sequence[str]) -> Vocabulary:
-    """Makes a vocabulary of the most frequent words, with the reserved words, which may be in the text, at its end."""
-    if not reserved:
-        return most_frequent(counts, size)
-    others = {word: count for word, count in counts.items() if word not in reserved}
-    return Vocabulary([*most_frequent(others, size - len(reserved)).words, *reserved])
-
-
 class _Side:
     """Numbers the words of one side in the order in which they first occur, and counts them."""
 
@@ -253,17 +245,13 @@ class _Side:
     def ids(self, vocabulary: Vocabulary) -> Ids:
         """Returns an array of the ids of all words, by the number of the word.
 
-        With characters, words outside the vocabulary have ids of their own, in the order of `rare_words`.
+        With characters, words outside the vocabulary have ids of their own, in the order of their numbers.
         """
         ids = np.array([vocabulary.encode([word])[0] for word in self.numbers] or [UNKNOWN], np.int32)
         if vocabulary.characters is not None and self.numbers:
             rare = ids == UNKNOWN
             ids[rare] = FIRST_WORD + len(vocabulary) + np.arange(np.count_nonzero(rare))
         return ids
-
-    def rare_words(self, vocabulary: Vocabulary) -> Iterator[str]:
-        """Yields the words outside the vocabulary."""
-        return (word for word in self.numbers if vocabulary.encode([word])[0] == UNKNOWN)
 
 
 class _Spill:
@@ -325,18 +313,21 @@ def _write(
     Returns:
         dict of int: the numbers of unique pairs, tokens and unknown words.
     """
-    source_ids, target_ids = (side.ids(v) for side, v in zip(spill.sides, vocabularies, strict=True))
+    source_ids, target_ids = ids_of_sides = [side.ids(v) for side, v in zip(spill.sides, vocabularies, strict=True)]
     position_ids = np.array(vocabularies[1].encode(POSITION_WORDS), np.int32)
     totals = {"unique": 0, "source_tokens": 0, "target_tokens": 0, "source_unknown": 0, "target_unknown": 0}
     firsts = [FIRST_WORD + len(vocabulary) for vocabulary in vocabularies]  # of the ids of words outside the shortlist
-    for (name, file_name), side, vocabulary in zip(SPELLINGS.items(), spill.sides, vocabularies, strict=True):
+    for name, side, ids, first, vocabulary in zip(
+        SPELLINGS, spill.sides, ids_of_sides, firsts, vocabularies, strict=True
+    ):
         if vocabulary.characters is not None:
-            with open_output(folder / file_name) as file:
-                np.save(file, spelled(side.rare_words(vocabulary), vocabulary.characters).astype(np.uint16))
+            rare = (word for word, number in zip(side.numbers, ids, strict=False) if number >= first)
+            with open_output(folder / SPELLINGS[name]) as file:
+                np.save(file, spelled(rare, vocabulary.characters).astype(np.uint16))
             totals[SHORTLISTS[name]] = len(vocabulary)
     start = 0
     with contextlib.ExitStack() as stack:
-        ids, lengths, starts = (stack.enter_context(open(folder / name, "wb")) for name in (IDS, LENGTHS, STARTS))
+        ids_file, lengths, starts = (stack.enter_context(open(folder / name, "wb")) for name in (IDS, LENGTHS, STARTS))
         for records in spill.parts():
             if not records:
                 continue
@@ -354,7 +345,7 @@ def _write(
             flat = np.concatenate([part for source, target in rows for part in (source, [END], target, [END])])
             ends = start + np.cumsum(widths.sum(axis=1, dtype=np.int64))
             # `tofile` does not report a full disk.
-            ids.write(flat.astype(np.int32).tobytes())
+            ids_file.write(flat.astype(np.int32).tobytes())
             lengths.write(widths.tobytes())
             starts.write(np.concatenate([[start], ends[:-1]]).astype(np.int64).tobytes())
             start = int(ends[-1])

@@ -17,10 +17,9 @@ from keras_encdec.errors import FilePath, InputError
 from keras_encdec.model_config import CONFIG, HISTORY, SOURCE_VOCABULARY, TARGET_VOCABULARY, WEIGHTS
 from keras_encdec.model_directory import ModelDirectory, replace_weights
 from keras_encdec.trainers import TrainingConfig, TrainingData, TrainingResult, train
-from keras_encdec.trainers.checkpoint_files import PREPARED
 from keras_encdec.trainers.model_card import ModelCard
 from keras_encdec.trainers.preparation import unigram_perplexity, validation_batches
-from keras_encdec.trainers.training_settings import save_settings
+from keras_encdec.trainers.training_files import PREPARED, save_settings
 
 SIZES = {"embedding_dim": 64, "units": 200, "maxout_units": 128, "output_rank": 64}
 EXAMPLES = (

@@ -18,31 +18,28 @@ from keras_encdec.decoding.generation_options import GenerationOptions, check_to
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.sampler_registry import sampler_of
 from keras_encdec.decoding.search_batches import LENGTH_FACTOR
-from keras_encdec.decoding.target_files import TARGET_WRITERS, AlignmentFile, TargetFiles, TextWriter
+from keras_encdec.decoding.target_files import AlignmentFile, TargetFiles
 from keras_encdec.decoding.text_generator import TextGenerator, TextHypothesis, UnknownReplacement
 from keras_encdec.errors import FilePath
-from keras_encdec.formats.alignments import alignment_line, check_carries_attention
+from keras_encdec.formats.alignments import alignment_line
 from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.model_config import model_path
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files, file_checksum
+from keras_encdec.runtime.files import STANDARD_STREAM, absolute, check_distinct_files, file_checksum, is_url
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.open_output import open_output
 from keras_encdec.runtime.progress import FileSummary, Progress
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult
-from keras_encdec.runtime.urls import absolute, is_url
 from keras_encdec.scoring.pair_scorer import UnknownWords
 from keras_encdec.text.lexical_shortlist import LexicalShortlist
 from keras_encdec.text.rare_words import read_dictionary
-from keras_encdec.text.tokenizer import SUBWORD_JOINERS
 from keras_encdec.text.vocabulary import UNKNOWN
 
 # Lines decoded together: sources of similar length among them share a batch.
 WINDOW = 2048
 # Maximum number of words of a sentence from a language model.
 LANGUAGE_MODEL_LIMIT = 50
-FEATURE_NAME = "RNN0"
 
 # A model, the models of an ensemble, or a generator that has loaded them.
 ModelsOrGenerator = FilePath | ModelDirectory | TextGenerator | Sequence[FilePath | ModelDirectory]
@@ -181,25 +178,24 @@ class FileGenerator:
     def __init__(
         self, generator: TextGenerator, sampler: Sampler, options: GenerationOptions, input: FilePath | None
     ) -> None:
-        _check_model(generator, input, options)
+        options.check_generator(generator, input)
         self.counts: Counter[str] = Counter()
         self._vocabulary = generator.directories[0].source_vocabulary
         self._options, self._input = options, input
-        self._writer = _target_writer(options, with_source=bool(input), with_count=sampler.needs_draws)
+        self._writer = options.target_writer(with_source=bool(input), with_count=sampler.needs_draws)
         self._link_line = alignment_line(options.alignments, options.alignment_format, output="")
-        factor, max_length = _limits(generator.has_source, options)
-        further: dict[str, Any] = {"full_scores": True} if options.full_scores else {}
-        if options.character_beam:
-            further["character_beam"] = options.character_beam
+        limit = None if generator.has_source else LANGUAGE_MODEL_LIMIT
+        further: dict[str, Any] = {"character_beam": options.character_beam} if options.character_beam else {}
         self._generate: Callable[..., list[list[TextHypothesis]]] = functools.partial(
             generator.generate,
             sampler=sampler,
             replacement=_unknown_replacement(options),
             with_attention=self._link_line is not None,
             shortlist=_shortlist(options, generator),
+            full_scores=options.full_scores,
+            max_length_factor=LENGTH_FACTOR if options.max_length_factor is None else options.max_length_factor,
+            max_length=limit if options.max_length is None else options.max_length,
             **further,
-            max_length_factor=factor,
-            max_length=max_length,
         )
 
     def write(self, first: int, sources: Sequence[str], outputs: Sequence[BinaryIO]) -> None:
@@ -304,13 +300,6 @@ def _generator_maker(model_dirs: ModelsOrGenerator, options: GenerationOptions) 
     return lambda: TextGenerator(directories, options.weights, average, options.dtype)
 
 
-def _target_writer(options: GenerationOptions, with_source: bool, with_count: bool) -> TextWriter:
-    """Returns the TextWriter of the format, see `TARGET_WRITERS`."""
-    name = FEATURE_NAME if options.feature_name is None else options.feature_name
-    join = SUBWORD_JOINERS[options.join_subwords] if options.join_subwords else " ".join
-    return TARGET_WRITERS[options.format](options.escape, options.most, with_source, with_count, name, join)
-
-
 def _unknown_replacement(options: GenerationOptions) -> UnknownReplacement | None:
     if not options.replace_unknown:
         return None
@@ -324,35 +313,3 @@ def _shortlist(options: GenerationOptions, generator: TextGenerator) -> LexicalS
     return LexicalShortlist.read(
         options.lexical_shortlist, vocabulary, options.shortlist_words, options.frequent_words, options.encoding
     )
-
-
-def _check_model(generator: TextGenerator, input: FilePath | None, options: GenerationOptions) -> None:
-    """Checks that the input and the options suit the model."""
-    if input and not generator.has_source:
-        raise ConfigurationError("found {input} with a language model, which has no source; drop it")
-    if not input and generator.has_source:
-        raise ConfigurationError("found no {input}, expected the source text to translate")
-    if options.lexical_shortlist and not generator.has_source:
-        raise ConfigurationError("found {lexical_shortlist} with a language model, which has no source; drop it")
-    if options.max_length_factor is not None and not generator.has_source:
-        raise ConfigurationError(
-            "found {max_length_factor} with a language model, which has no source; drop it, and give {max_length}"
-        )
-    if options.character_beam is not None and not generator.spells_words:
-        raise ConfigurationError(
-            "found {character_beam} with a model that spells no words, expected one trained with --characters=target "
-            "or --characters=both"
-        )
-    check_carries_attention(options.alignments, generator.carries_attention)
-    if options.replace_unknown and not (generator.carries_attention or generator.has_position_words):
-        raise ConfigurationError(
-            "found {replace_unknown} with a model that has neither attention nor position words such as unkpos_0, "
-            "expected one of them, to find the source word of an unknown word; train a model with attention"
-        )
-
-
-def _limits(has_source: bool, options: GenerationOptions) -> tuple[float, int | None]:
-    """Returns `max_length_factor` and `max_length` of `TextGenerator.generate`, with their defaults."""
-    factor = LENGTH_FACTOR if options.max_length_factor is None else options.max_length_factor
-    max_length = LANGUAGE_MODEL_LIMIT if options.max_length is None and not has_source else options.max_length
-    return factor, max_length

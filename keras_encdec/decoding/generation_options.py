@@ -1,14 +1,20 @@
 """The options of generating a file of targets."""
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.decoding.sampler import Sampler
-from keras_encdec.decoding.target_files import TARGET_WRITERS
+from keras_encdec.decoding.target_files import TARGET_WRITERS, TextWriter
+from keras_encdec.errors import FilePath
+from keras_encdec.formats.alignments import check_carries_attention
 from keras_encdec.formats.nbest_line import check_feature_name
-from keras_encdec.scoring.scoring_options import DTYPES
+from keras_encdec.scoring.scoring_options import DTYPES, FEATURE_NAME
 from keras_encdec.task_options import AlignmentOptions, EncodingOption, ShardOptions, ShortlistOptions
 from keras_encdec.text.tokenizer import SUBWORD_JOINERS
+
+if TYPE_CHECKING:
+    from keras_encdec.decoding.text_generator import TextGenerator
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,6 +139,39 @@ class GenerationOptions(ShortlistOptions, ShardOptions, AlignmentOptions, Encodi
             )
         if self.average is not None and number == 1:
             raise ConfigurationError("found {average} with one {model_dirs}, expected several to average")
+
+    def check_generator(self, generator: "TextGenerator", input: FilePath | None) -> None:
+        """Checks that the input and the options suit the model.
+
+        Raises:
+            ConfigurationError: a ValueError, if they do not.
+        """
+        if not input and generator.has_source:
+            raise ConfigurationError("found no {input}, expected the source text to translate")
+        for name, given in (("input", input), ("lexical_shortlist", self.lexical_shortlist)):
+            if given and not generator.has_source:
+                raise ConfigurationError(f"found {{{name}}} with a language model, which has no source; drop it")
+        if self.max_length_factor is not None and not generator.has_source:
+            raise ConfigurationError(
+                "found {max_length_factor} with a language model, which has no source; drop it, and give {max_length}"
+            )
+        if self.character_beam is not None and not generator.spells_words:
+            raise ConfigurationError(
+                "found {character_beam} with a model that spells no words, expected one trained with "
+                "--characters=target or --characters=both"
+            )
+        check_carries_attention(self.alignments, generator.carries_attention)
+        if self.replace_unknown and not (generator.carries_attention or generator.has_position_words):
+            raise ConfigurationError(
+                "found {replace_unknown} with a model that has neither attention nor position words such as unkpos_0, "
+                "expected one of them, to find the source word of an unknown word; train a model with attention"
+            )
+
+    def target_writer(self, with_source: bool, with_count: bool) -> TextWriter:
+        """Returns the TextWriter of the format, see `TARGET_WRITERS`."""
+        name = FEATURE_NAME if self.feature_name is None else self.feature_name
+        join = SUBWORD_JOINERS[self.join_subwords] if self.join_subwords else " ".join
+        return TARGET_WRITERS[self.format](self.escape, self.most, with_source, with_count, name, join)
 
 
 def check_together(options: GenerationOptions, sampler: Sampler) -> None:

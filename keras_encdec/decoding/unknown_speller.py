@@ -17,8 +17,7 @@ from keras_encdec.decoding.search import Hypothesis, Search, SearchFunctions
 from keras_encdec.models.characters import without_unspellable
 from keras_encdec.models.contract import Decoder
 from keras_encdec.models.translation_model import TranslationModel
-from keras_encdec.text.spelling import LONGEST_WORD
-from keras_encdec.text.vocabulary import END, FIRST_WORD, UNKNOWN
+from keras_encdec.text.vocabulary import END, FIRST_WORD, LONGEST_WORD, UNKNOWN
 
 # Maximum number of hypotheses, and of words, that are spelt together.
 HYPOTHESES, WORDS = 64, 256

@@ -23,7 +23,7 @@ from keras_encdec.diagnosis.libraries import (
 )
 from keras_encdec.diagnosis.machine import Machine, find_machine
 from keras_encdec.errors import FilePath, InputError, explained, shown_path
-from keras_encdec.runtime.urls import is_url
+from keras_encdec.runtime.files import is_url
 
 _MANIFEST, _DONE = "manifest.json", "*.done.json"
 _BLOCK = 1 << 20

@@ -14,10 +14,10 @@ from keras_encdec.experiment.distillation_options import TEXTS, DistillationOpti
 from keras_encdec.experiment.stage_runner import Stage, StageResult, result_folder, run_stages
 from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.model_config import model_path
+from keras_encdec.runtime.files import is_url, joined
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.open_output import open_output
 from keras_encdec.runtime.remote_folders import LocalFiles
-from keras_encdec.runtime.urls import is_url, joined
 from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric, check_lines, read_text
 from keras_encdec.smt.evaluation.evaluate import BASELINE, EvaluationOptions, evaluate
 from keras_encdec.smt.nbest.nbest_sentences import hypotheses_by_sentence

@@ -12,8 +12,8 @@ from keras_encdec.experiment.experiment_file import load_experiment
 from keras_encdec.experiment.results import ExperimentResult, draw_results, read_result, write_results
 from keras_encdec.experiment.stage_runner import Stage, StageFunction, StageResult, result_folder, run_stages
 from keras_encdec.model_config import model_path
+from keras_encdec.runtime.files import is_url
 from keras_encdec.runtime.remote_folders import LocalFiles
-from keras_encdec.runtime.urls import is_url
 
 
 def experiment(

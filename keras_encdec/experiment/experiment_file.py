@@ -24,9 +24,8 @@ from keras_encdec.experiment.experiment_config import (
     TuningConfig,
 )
 from keras_encdec.experiment.moses import check_programs
-from keras_encdec.runtime.files import exists, is_file
+from keras_encdec.runtime.files import beside, exists, is_file
 from keras_encdec.runtime.settings_files import read_parsed
-from keras_encdec.runtime.urls import beside
 
 Section = TypeVar("Section", bound=Configuration)
 

@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from keras_encdec.errors import FilePath, InputError, explained
-from keras_encdec.runtime.files import file_checksum
+from keras_encdec.runtime.files import file_checksum, is_url
 from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.settings_files import read_record, write_json
 from keras_encdec.runtime.unfinished import directory_lock
-from keras_encdec.runtime.urls import is_url
 
 # The files of a model. Other files in its directory belong to training, and may change while the model does not.
 _MODEL_FILES = ("config.json", "best.keras", "source.vocab", "target.vocab")

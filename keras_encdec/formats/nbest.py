@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats.nbest_line import append_features, check_new_features, features_of, parse_nbest_line
-from keras_encdec.formats.pair_format import Column, ColumnKind, ColumnText, PairFormat, Record, log_prob_text
+from keras_encdec.formats.pair_format import DECIMAL_COLUMNS, Column, PairFormat, Record
 from keras_encdec.formats.plain_text import Sentences, read_sentences
 from keras_encdec.formats.record_reader import LineRecord, MalformedLine, RecordReader
 from keras_encdec.runtime.input_lines import InputLines
@@ -163,23 +163,11 @@ class NBestFormat(PairFormat):
 
     name = "nbest"
     description = "a Moses n-best list (and a file of the sentences that were translated)"
+    reader = NBestPairReader
     has_source_file = True
     is_factored = True
     has_column_names = True
-    column_texts = {
-        ColumnKind.LOG_PROB: ColumnText(log_prob_text, neutral="0"),
-        ColumnKind.COUNT: ColumnText(str, neutral="0"),
-        ColumnKind.NUMBER: ColumnText(log_prob_text, neutral="0"),
-    }
-
-    def open_reader(
-        self,
-        path: FilePath,
-        source_path: FilePath | None = None,
-        encoding: str | None = None,
-        on_error: str = "stop",
-    ) -> RecordReader[NBestPairRecord]:
-        return NBestPairReader(path, self.required_source(source_path), encoding, on_error)
+    column_texts = DECIMAL_COLUMNS
 
     def group(self, raw: bytes) -> bytes | None:
         return raw.partition(b"|||")[0].strip()

@@ -63,6 +63,14 @@ def token_log_probs_text(log_probs: Iterable[float]) -> str:
     return " ".join([f"{value:.{DECIMALS}f}" for value in log_probs])
 
 
+#: How text formats write the columns of each line.
+DECIMAL_COLUMNS: Mapping[ColumnKind, ColumnText] = {
+    ColumnKind.LOG_PROB: ColumnText(log_prob_text, neutral="0"),
+    ColumnKind.COUNT: ColumnText(str, neutral="0"),
+    ColumnKind.NUMBER: ColumnText(log_prob_text, neutral="0"),
+}
+
+
 class Record(Protocol):
     """A line of a file, as the reader of every format yields it: a named tuple, which may have further fields."""
 
@@ -94,12 +102,14 @@ class Record(Protocol):
 class PairFormat(abc.ABC):
     """Base class of formats of files with a pair of source and target text on each line.
 
-    A format is a subclass with a `name` and an `open_reader`. If scores can be added to its lines, it also has
+    A format is a subclass with a `name` and a `reader`. If scores can be added to its lines, it also has
     `column_texts` and `add_columns`. `register_format` makes a format available to training, scoring and the commands.
 
     Attributes:
         name: str. The name of the format in flags and arguments.
         description: str. A noun phrase for the help of flags.
+        reader: class of RecordReader, whose arguments are those of `open_reader`; without a file of sources, `path`,
+            `encoding` and `on_error`.
         has_source_file: bool. Whether the sources are in a second file.
         source_in_step: bool. Whether line n of the file of sources belongs to line n of this file.
         is_tokenized: bool. Whether the text is always tokenized, so that no tokenizer is applied to it. Otherwise, a
@@ -122,10 +132,8 @@ class PairFormat(abc.ABC):
     ...             yield PairRecord(raw, source, target, None)
     >>> class ArrowFormat(PairFormat):
     ...     name = "arrow"
+    ...     reader = ArrowReader
     ...     column_texts = {ColumnKind.LOG_PROB: ColumnText("{:.2f}".format, neutral="0")}
-    ...
-    ...     def open_reader(self, path, source_path=None, encoding=None, on_error="stop"):
-    ...         return ArrowReader(path, encoding, on_error)
     ...
     ...     def add_columns(self, record, columns, texts):
     ...         return " ".join([*texts, ""]).encode() + record.raw
@@ -136,6 +144,7 @@ class PairFormat(abc.ABC):
 
     name: ClassVar[str]
     description: ClassVar[str] = "a file of pairs"
+    reader: ClassVar[Callable[..., RecordReader[Any]]]
     has_source_file: ClassVar[bool] = False
     source_in_step: ClassVar[bool] = False
     is_tokenized: ClassVar[bool] = False
@@ -145,14 +154,9 @@ class PairFormat(abc.ABC):
     has_column_names: ClassVar[bool] = False
     column_texts: ClassVar[Mapping[ColumnKind, ColumnText]] = {}
 
-    @abc.abstractmethod
     def open_reader(
-        self,
-        path: FilePath,
-        source_path: FilePath | None = None,
-        encoding: str | None = None,
-        on_error: str = "stop",
-    ) -> RecordReader[Record]:
+        self, path: FilePath, source_path: FilePath | None = None, encoding: str | None = None, on_error: str = "stop"
+    ) -> RecordReader[Any]:
         """Opens a file, and the file of its sources if the format has one.
 
         Args:
@@ -166,8 +170,21 @@ class PairFormat(abc.ABC):
             RecordReader, which yields exactly one `Record` for each line.
 
         Raises:
+            ConfigurationError: a ValueError, if the format has a file of sources and `source_path` is `None`.
             InputError: if a file cannot be read or the encoding cannot be used.
         """
+        sources = [self.required_source(source_path)] if self.has_source_file else []
+        return type(self).reader(path, *sources, encoding, on_error)
+
+    def required_source(self, source_path: FilePath | None) -> FilePath:
+        """Returns the file of sources of a format that has one.
+
+        Raises:
+            ConfigurationError: a ValueError, if it is `None`.
+        """
+        if source_path is None:
+            raise ConfigurationError("found {format}=%s without {source}, expected the file of the sources", self.name)
+        return source_path
 
     def group(self, raw: bytes) -> bytes | None:
         """Returns a key that neighbouring lines share if they must be scored together, such as the id of a sentence.
@@ -179,16 +196,6 @@ class PairFormat(abc.ABC):
             bytes. Defaults to `None`: any lines may be scored together.
         """
         return None
-
-    def required_source(self, source_path: FilePath | None) -> FilePath:
-        """Returns the file of sources, for an `open_reader` that requires one.
-
-        Raises:
-            ConfigurationError: a ValueError, if it is `None`.
-        """
-        if source_path is None:
-            raise ConfigurationError("found {format}=%s without {source}, expected the file of the sources", self.name)
-        return source_path
 
     def links(self, record: Record) -> bytes | None:
         """Returns the word alignment in the line of a record, as links in the format of Moses, `0-0 1-2`.

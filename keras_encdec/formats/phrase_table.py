@@ -265,6 +265,7 @@ class PhraseTableFormat(PairFormat):
 
     name = "phrase_table"
     description = "a Moses phrase table"
+    reader = PhraseTableReader
     is_tokenized = True
     is_factored = True
     in_moses_ini = True
@@ -273,15 +274,6 @@ class PhraseTableFormat(PairFormat):
         ColumnKind.LOG_PROB: ColumnText(format_probability, neutral="1"),
         ColumnKind.COUNT: ColumnText(format_exponential, neutral="1"),
     }
-
-    def open_reader(
-        self,
-        path: FilePath,
-        source_path: FilePath | None = None,
-        encoding: str | None = None,
-        on_error: str = "stop",
-    ) -> RecordReader[PhraseTableRecord]:
-        return PhraseTableReader(path, encoding, on_error)
 
     def links(self, record: Record) -> bytes | None:
         fields = record.raw.split(b"|||", 4)

@@ -2,20 +2,21 @@
 
 import codecs
 import dataclasses
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from typing import ClassVar
 
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.pair_format import (
+    DECIMAL_COLUMNS,
     Column,
     ColumnKind,
     ColumnText,
     PairFormat,
     Record,
-    log_prob_text,
     token_log_probs_text,
 )
-from keras_encdec.formats.record_reader import MalformedLine, PairReader, PairRecord, RecordReader
+from keras_encdec.formats.record_reader import MalformedLine, PairReader, PairRecord
 from keras_encdec.runtime.input_lines import InputLines, unequal_lines
 
 
@@ -58,21 +59,8 @@ class TsvFormat(PairFormat):
 
     name = "tsv"
     description = "a TSV file"
-    column_texts = {
-        ColumnKind.LOG_PROB: ColumnText(log_prob_text, neutral="0"),
-        ColumnKind.COUNT: ColumnText(str, neutral="0"),
-        ColumnKind.NUMBER: ColumnText(log_prob_text, neutral="0"),
-        ColumnKind.TOKEN_LOG_PROBS: ColumnText(token_log_probs_text, neutral=""),
-    }
-
-    def open_reader(
-        self,
-        path: FilePath,
-        source_path: FilePath | None = None,
-        encoding: str | None = None,
-        on_error: str = "stop",
-    ) -> RecordReader[PairRecord]:
-        return TsvReader(path, encoding, on_error)
+    reader: ClassVar[Callable[..., PairReader]] = TsvReader
+    column_texts = {**DECIMAL_COLUMNS, ColumnKind.TOKEN_LOG_PROBS: ColumnText(token_log_probs_text, neutral="")}
 
     def add_columns(self, record: Record, columns: Sequence[Column], texts: Sequence[str]) -> bytes:
         return append_columns(record.raw, texts)
@@ -161,17 +149,9 @@ class ParallelFormat(TsvFormat):
 
     name = "parallel"
     description = "parallel text (a file of targets and one of their sources)"
+    reader = staticmethod(lambda path, source_path, *how: ParallelReader(source_path, path, *how))
     has_source_file = True
     source_in_step = True
-
-    def open_reader(
-        self,
-        path: FilePath,
-        source_path: FilePath | None = None,
-        encoding: str | None = None,
-        on_error: str = "stop",
-    ) -> RecordReader[PairRecord]:
-        return ParallelReader(self.required_source(source_path), path, encoding, on_error)
 
 
 class SentenceReader(PairReader):
@@ -195,15 +175,7 @@ class SentenceFormat(PairFormat):
 
     name = "sentences"
     description = "a text file with one sentence per line"
-
-    def open_reader(
-        self,
-        path: FilePath,
-        source_path: FilePath | None = None,
-        encoding: str | None = None,
-        on_error: str = "stop",
-    ) -> RecordReader[PairRecord]:
-        return SentenceReader(path, encoding, on_error)
+    reader = SentenceReader
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,8 +13,7 @@ from keras_encdec.layers.recurrence import run_recurrence
 from keras_encdec.models.log_probs import SPECIAL_IDS, sequence_log_probs, token_log_probs
 from keras_encdec.models.recurrent_decoder import RecurrentDecoder
 from keras_encdec.models.recurrent_layers import dense, recurrent_cell, uniform
-from keras_encdec.text.spelling import LONGEST_WORD
-from keras_encdec.text.vocabulary import END, UNKNOWN
+from keras_encdec.text.vocabulary import END, LONGEST_WORD, UNKNOWN
 
 # Low enough that its exp is 0, and finite, so that no gradient becomes NaN.
 _IMPOSSIBLE = -1e9
@@ -42,7 +41,7 @@ class CharacterReader(keras.layers.Layer):
 
     Call arguments:
         characters: integer tensor `(words, time)`: ids of characters closed by the end mark (2), then padding (0), see
-            `keras_encdec.text.spelling.spelled`.
+            `keras_encdec.text.vocabulary.spelled`.
 
     Returns:
         float tensor `(words, width)`.

@@ -3,7 +3,6 @@
 import dataclasses
 from typing import TYPE_CHECKING
 
-import keras
 import numpy as np
 from keras import ops
 
@@ -12,6 +11,7 @@ from keras_encdec.backend.operations import take_rows
 from keras_encdec.backend.types import Encoded, Memory, Shape, State, Tensor
 from keras_encdec.layers.recurrence import run_recurrence
 from keras_encdec.models.log_probs import next_log_probs
+from keras_encdec.models.symbols import NamedWeights
 
 if TYPE_CHECKING:
     from keras_encdec.models.characters import CharacterReader, Speller
@@ -50,7 +50,7 @@ class TensorSpec:
         return tuple(steps if size is None else size for size in self.shape)
 
 
-class Decoder(keras.layers.Layer):
+class Decoder(NamedWeights):
     """Base of decoders, which predict a target word by word.
 
     A decoder has a `state`, which changes with every word, and a `memory` of the source, which does not:
@@ -190,24 +190,6 @@ class Decoder(keras.layers.Layer):
         """
         raise NotImplementedError
 
-    def weight_classes(self) -> dict[str, list[keras.Variable]]:
-        """Names the classes of the weights for pruning, such as "decoder layer 1".
-
-        The weights that it leaves out are named by their layers, see `keras_encdec.pruning.pruning_masks`.
-
-        Returns:
-            dict of name to weights; biases among them are not pruned.
-        """
-        return {}
-
-    def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
-        """Returns the weights by the symbols of the equations, see `to_symbols`.
-
-        Returns:
-            dict of symbol, such as "decoder.U_r", to a variable and its columns.
-        """
-        raise NotImplementedError(f"{type(self).__name__} has no symbols of its weights; define its method symbols()")
-
     def step(
         self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None
     ) -> tuple[Tensor, State]:
@@ -312,7 +294,7 @@ class Decoder(keras.layers.Layer):
         return ops.pad(target, [[0, 0], [1, 0]])[:, :-1]
 
 
-class Encoder(keras.layers.Layer):
+class Encoder(NamedWeights):
     """Base of encoders.
 
     A subclass defines `encoded_spec` and `call`. An encoder that reads a source strictly from left to right can also
@@ -351,24 +333,6 @@ class Encoder(keras.layers.Layer):
     def state_spec(self) -> dict[str, TensorSpec]:
         """Name, shape and dtype of each tensor of an incremental encoder's state, which starts at zero."""
         raise NotImplementedError
-
-    def weight_classes(self) -> dict[str, list[keras.Variable]]:
-        """Names the classes of the weights for pruning, such as "decoder layer 1".
-
-        The weights that it leaves out are named by their layers, see `keras_encdec.pruning.pruning_masks`.
-
-        Returns:
-            dict of name to weights; biases among them are not pruned.
-        """
-        return {}
-
-    def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
-        """Returns the weights by the symbols of the equations, see `to_symbols`.
-
-        Returns:
-            dict of symbol, such as "encoder.U_r", to a variable and its columns.
-        """
-        raise NotImplementedError(f"{type(self).__name__} has no symbols of its weights; define its method symbols()")
 
     def step(self, ids: Tensor, state: State) -> State:
         """Computes the state of an incremental encoder after one more id.

@@ -1,15 +1,39 @@
-"""Reads and sets a model's weights as arrays named by the symbols of the equations."""
+"""Names of weights: the symbols of the equations, by which they are read and set, and the classes for pruning."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_encdec.models.translation_model import TranslationModel
+if TYPE_CHECKING:
+    from keras_encdec.models.translation_model import TranslationModel
 
 
-def to_symbols(model: TranslationModel) -> dict[str, np.ndarray]:
+class NamedWeights(keras.layers.Layer):
+    """Base of encoders and decoders, which name their weights."""
+
+    def weight_classes(self) -> dict[str, list[keras.Variable]]:
+        """Names the classes of the weights for pruning, such as "decoder layer 1".
+
+        The weights that it leaves out are named by their layers, see `keras_encdec.pruning.pruning_masks`.
+
+        Returns:
+            dict of name to weights; biases among them are not pruned.
+        """
+        return {}
+
+    def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
+        """Returns the weights by the symbols of the equations, see `to_symbols`.
+
+        Returns:
+            dict of symbol, such as "encoder.U_r", to a variable and its columns.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no symbols of its weights; define its method symbols()")
+
+
+def to_symbols(model: "TranslationModel") -> dict[str, np.ndarray]:
     """Reads the weights of a model as arrays.
 
     Each matrix of the equations is one array, even if a layer stores several matrices in one variable: "source.E",
@@ -29,7 +53,7 @@ def to_symbols(model: TranslationModel) -> dict[str, np.ndarray]:
     }
 
 
-def from_symbols(model: TranslationModel, arrays: Mapping[str, np.ndarray]) -> TranslationModel:
+def from_symbols(model: "TranslationModel", arrays: Mapping[str, np.ndarray]) -> "TranslationModel":
     """Sets the weights of a model from arrays.
 
     Args:
@@ -64,6 +88,6 @@ def from_symbols(model: TranslationModel, arrays: Mapping[str, np.ndarray]) -> T
     return model
 
 
-def _columns_by_symbol(model: TranslationModel) -> dict[str, tuple[keras.Variable, slice]]:
+def _columns_by_symbol(model: "TranslationModel") -> dict[str, tuple[keras.Variable, slice]]:
     """Returns the variable of each symbol, and its columns in it."""
     return {**model.encoder.symbols(), **model.decoder.symbols()}

@@ -11,10 +11,9 @@ from keras_encdec.model_config import CONFIG, WEIGHTS, model_path
 from keras_encdec.model_directory import ModelDirectory, replace_weights
 from keras_encdec.pruning.pruning_masks import prune_weights, shares_pruned
 from keras_encdec.pruning.pruning_options import PruningOptions
-from keras_encdec.runtime.files import check_absent
+from keras_encdec.runtime.files import check_absent, is_url
 from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.unfinished import temporary_folder_beside
-from keras_encdec.runtime.urls import is_url
 from keras_encdec.sparse_weights import store_sparse
 
 # Files to copy besides those whose checksums are in `config.json`.

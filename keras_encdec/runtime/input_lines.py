@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from isal import isal_zlib
 
 from keras_encdec.errors import FilePath, InputError, explained
-from keras_encdec.runtime.files import STANDARD_STREAM
+from keras_encdec.runtime.files import STANDARD_STREAM, is_url
 from keras_encdec.runtime.remote import RemoteInput
-from keras_encdec.runtime.urls import is_url
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

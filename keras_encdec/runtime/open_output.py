@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 from isal import isal_zlib
 
 from keras_encdec.errors import FilePath, explained
-from keras_encdec.runtime.files import STANDARD_STREAM
+from keras_encdec.runtime.files import STANDARD_STREAM, is_url
 from keras_encdec.runtime.remote import RemoteOutput, check_remote_writable
 from keras_encdec.runtime.unfinished import temporary_beside
-from keras_encdec.runtime.urls import is_url
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

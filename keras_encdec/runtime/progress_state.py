@@ -12,11 +12,10 @@ from collections.abc import Callable
 from typing import Self
 
 from keras_encdec.errors import FilePath, InputError, explained
-from keras_encdec.runtime.files import exists
+from keras_encdec.runtime.files import exists, is_url
 from keras_encdec.runtime.open_output import open_output
 from keras_encdec.runtime.settings_files import read_record
 from keras_encdec.runtime.unfinished import temporary_beside
-from keras_encdec.runtime.urls import is_url
 
 RUNNING, FINISHED, FAILED = "running", "finished", "failed"
 # Minimum seconds between two updates of the file, on this machine and in an object store.

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from keras_encdec.errors import InputError
-from keras_encdec.runtime.urls import joined
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
@@ -148,7 +147,7 @@ def check_remote_writable(url: str) -> None:
     Raises:
         InputError: if it cannot be written.
     """
-    beside = joined(url.rpartition("/")[0], _hidden(url).rpartition("/")[2])
+    beside = f"{url.rpartition('/')[0].rstrip('/')}/{_hidden(url).rpartition('/')[2]}"
     with contextlib.closing(RemoteOutput(beside)) as file:
         file.write(b"\n")
         file.commit()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import BinaryIO, Self
 
 from keras_encdec.errors import EncdecWarning, FilePath, InputError, explained, name_in_errors
+from keras_encdec.runtime.files import is_url, joined
 from keras_encdec.runtime.remote import (
     RemoteOutput,
     check_remote_writable,
@@ -21,7 +22,6 @@ from keras_encdec.runtime.remote import (
     remove_remote,
 )
 from keras_encdec.runtime.unfinished import unfinished
-from keras_encdec.runtime.urls import is_url, joined
 
 _BLOCK = 1 << 20
 # Files of a training that are not needed to use its model.

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from keras_encdec.errors import FilePath
-from keras_encdec.runtime.files import read_contents
+from keras_encdec.runtime.files import is_url, read_contents
 from keras_encdec.runtime.open_output import open_output
-from keras_encdec.runtime.urls import is_url
 
 
 def read_parsed(path: FilePath, parse: Callable[[str], object]) -> dict[str, Any]:

@@ -12,13 +12,12 @@ from typing import Any
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import FilePath
 from keras_encdec.runtime.engines import Engine, WorkOpener, do_missing
-from keras_encdec.runtime.files import STANDARD_STREAM
+from keras_encdec.runtime.files import STANDARD_STREAM, is_url
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.open_output import open_output
 from keras_encdec.runtime.progress import Progress
 from keras_encdec.runtime.shards import Shard, ShardFolder, cut
 from keras_encdec.runtime.unfinished import directory_lock
-from keras_encdec.runtime.urls import is_url
 
 # Rough ratio of the size of a gzipped file to its uncompressed size, for an estimate.
 GZIP_SHARE = 0.3

@@ -17,11 +17,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Self, TypeVar
 
 from keras_encdec.errors import FilePath, InputError, explained
-from keras_encdec.runtime.files import exists, read_contents
+from keras_encdec.runtime.files import exists, is_url, joined, read_contents
 from keras_encdec.runtime.input_lines import BrokenGzip, FilePart, InputLines, decompressed, unequal_lines
 from keras_encdec.runtime.open_output import open_output
 from keras_encdec.runtime.remote import remote_contents, remove_remote
-from keras_encdec.runtime.urls import is_url, joined
 
 # Name of the manifest, and of the record of a finished shard, after the shard's number.
 MANIFEST, DONE = "manifest.json", ".done.json"

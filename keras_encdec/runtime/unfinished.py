@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 import filelock
 
 from keras_encdec.errors import FilePath, InputError, explained
-from keras_encdec.runtime.urls import check_local
+from keras_encdec.runtime.files import check_local
 
 _paths: set[str] = set()
 _new_folders: list[pathlib.Path] = []

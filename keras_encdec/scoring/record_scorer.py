@@ -26,7 +26,7 @@ from keras_encdec.runtime.shards import windows
 from keras_encdec.runtime.workers import in_order, threads
 from keras_encdec.scoring.pair_scorer import ModelScorer, PairScorer, PairScores, ScoreCounts, UnknownWords, WordPair
 from keras_encdec.scoring.scoring_options import ScoringOptions, score_columns
-from keras_encdec.text.spelling import characters_of
+from keras_encdec.text.vocabulary import characters_of
 
 # Records that are scored together: equal pairs among them are scored once, and equal sources encoded once.
 WINDOW = 1 << 15

@@ -19,9 +19,8 @@ from keras_encdec.formats import (
     rewrite_moses_ini,
 )
 from keras_encdec.formats.record_reader import RecordReader
-from keras_encdec.runtime.files import check_distinct_files, read_contents
+from keras_encdec.runtime.files import absolute, check_distinct_files, read_contents
 from keras_encdec.runtime.progress import FileSummary, Progress
-from keras_encdec.runtime.urls import absolute
 from keras_encdec.scoring.pair_scorer import NgramCounts, UnknownWords
 from keras_encdec.scoring.record_scorer import scored_windows, write_scores
 from keras_encdec.scoring.scoring_options import ScoringOptions, score_columns

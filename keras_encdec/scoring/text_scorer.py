@@ -12,7 +12,7 @@ from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.scoring.pair_scorer import NgramCounts, PairScores, WordPair
 from keras_encdec.scoring.scorer import PairSpellings, Scorer
 from keras_encdec.scoring.scoring_options import ScoringOptions
-from keras_encdec.text.spelling import OpenVocabulary
+from keras_encdec.text.vocabulary import OpenVocabulary
 
 
 class TextScorer:

@@ -14,7 +14,7 @@ from keras_encdec.analysis import ReportOptions, report
 from keras_encdec.cli.demo import COMMAND, demonstrate, demonstration_report, demonstration_settings
 from keras_encdec.datasets import libreoffice_en_fr
 from keras_encdec.formats import InputLines, open_output
-from keras_encdec.trainers.training_settings import save_settings
+from keras_encdec.trainers.training_files import save_settings
 
 
 def small_report(*arguments, **named):

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from keras_encdec.data import Batches, prepare
-from keras_encdec.text.spelling import spelled_word
-from keras_encdec.text.vocabulary import UNKNOWN
+from keras_encdec.text.vocabulary import UNKNOWN, spelled_word
 
 
 @pytest.fixture(scope="module")

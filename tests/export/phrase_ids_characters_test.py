@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from keras_encdec.export.phrase_ids import CharacterIds
 from keras_encdec.text import Vocabulary
-from keras_encdec.text.spelling import spelled
+from keras_encdec.text.vocabulary import spelled
 
 CHARACTERS = Vocabulary([*"abcé語가각", "\u0301", "\u0323", "\u1ea1", "\u2028", "ệ", "s", "ṩ"])
 IDS = CharacterIds(CHARACTERS)

@@ -6,7 +6,7 @@ from recurrent_toys import padded, stirred
 
 from keras_encdec.data.rare_word_batches import with_source_characters, with_target_characters
 from keras_encdec.models import RecurrentEncoderDecoder
-from keras_encdec.text.spelling import SPELLING_WIDTH
+from keras_encdec.text.vocabulary import SPELLING_WIDTH
 
 SIZES = {"layers": 1, "units": 4, "embedding_dim": 3, "attention": "global"}
 LONG = [3, 4, 5] * 20  # more characters than are read or spelt

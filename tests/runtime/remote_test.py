@@ -15,11 +15,10 @@ from object_store import moto_port, store  # noqa: F401  # fixtures
 
 from keras_encdec.errors import InputError
 from keras_encdec.runtime import remote
-from keras_encdec.runtime.files import check_distinct_files, check_readable, file_checksum, read_contents
+from keras_encdec.runtime.files import check_distinct_files, check_readable, file_checksum, is_url, read_contents
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.open_output import open_output
 from keras_encdec.runtime.unfinished import directory_lock
-from keras_encdec.runtime.urls import is_url
 
 pytest.importorskip("s3fs", reason="the extra remote is not installed")
 fsspec = pytest.importorskip("fsspec")

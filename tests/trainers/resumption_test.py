@@ -19,8 +19,8 @@ from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.model_directory import ModelDirectory, load_model
 from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.trainers import TrainingData, resumption
-from keras_encdec.trainers.checkpoint_files import has_checkpoint
 from keras_encdec.trainers.resumption import load_checkpoint
+from keras_encdec.trainers.training_files import has_checkpoint
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="others have one way to compile")

@@ -9,7 +9,7 @@ from keras_encdec.analysis.page.page import Section, Table, fill
 from keras_encdec.analysis.vectors import Vectors
 from keras_encdec.data.prepare import SUMMARY, PreparedPairs
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.text.spelling import characters_of, spelled_word
+from keras_encdec.text.vocabulary import characters_of, spelled_word
 
 # Numbers of rare words, of their neighbours, and of spelt words that the page shows.
 SHOWN_RARE, NEIGHBOURS, SHOWN_SPELT = 20, 5, 100

@@ -16,14 +16,13 @@ from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats.encodings import FileEncoding, model_words
 from keras_encdec.formats.phrase_table import PhraseTableReader
 from keras_encdec.formats.plain_text import read_sentences
-from keras_encdec.runtime.files import check_distinct_files, file_checksum
+from keras_encdec.runtime.files import absolute, check_distinct_files, file_checksum
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.open_output import open_output
 from keras_encdec.runtime.progress import CountedWork, FileSummary, Progress, ShowProgress
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult
 from keras_encdec.runtime.unfinished import unfinished
-from keras_encdec.runtime.urls import absolute
 from keras_encdec.runtime.workers import available_processors, in_order, processes
 from keras_encdec.smt.decoder.phrase_options import (
     DecoderWeights,

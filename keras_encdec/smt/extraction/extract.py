@@ -18,11 +18,10 @@ import numpy as np
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data.alignment import DEFAULT_ALIGNER, DEFAULT_SYMMETRIZATION, check_aligner, longest_sentence
 from keras_encdec.errors import FilePath
-from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files
+from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files, is_url
 from keras_encdec.runtime.open_output import open_output
 from keras_encdec.runtime.progress import CountedWork, FileSummary, Progress, ShowProgress
 from keras_encdec.runtime.unfinished import temporary_folder_beside, unfinished
-from keras_encdec.runtime.urls import is_url
 from keras_encdec.runtime.workers import available_processors, in_order, processes
 from keras_encdec.smt.extraction.count_smoothing import CountSmoothing
 from keras_encdec.smt.extraction.extraction_options import ExtractionOptions

@@ -11,12 +11,11 @@ from keras_encdec.configuration import hyperparameter
 from keras_encdec.formats import FilePath, open_output
 from keras_encdec.formats.feature_weights import weights_text
 from keras_encdec.formats.phrase_table import number_of_scores
-from keras_encdec.runtime.files import file_checksum
+from keras_encdec.runtime.files import file_checksum, is_url, joined
 from keras_encdec.runtime.progress import Progress, ShowProgress
 from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.settings_files import read_record, write_json
 from keras_encdec.runtime.unfinished import new_folder
-from keras_encdec.runtime.urls import is_url, joined
 from keras_encdec.smt.decoder.phrase_decoder import decode_nbest
 from keras_encdec.smt.decoder.phrase_options import initial_weights
 from keras_encdec.smt.decoder.phrase_search import DecodingOptions

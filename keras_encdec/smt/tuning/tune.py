@@ -11,9 +11,8 @@ from keras_encdec.configuration import Configuration, ConfigurationError, hyperp
 from keras_encdec.errors import InputError, shortened
 from keras_encdec.formats import FilePath, InputLines, open_output, read_weights
 from keras_encdec.formats.feature_weights import check_weights, replace_moses_weights, weights_text
-from keras_encdec.runtime.files import check_distinct_files
+from keras_encdec.runtime.files import check_distinct_files, is_url, joined
 from keras_encdec.runtime.unfinished import new_folder
-from keras_encdec.runtime.urls import is_url, joined
 from keras_encdec.smt.evaluation.corpus_metric import TOKENIZERS, Array, CorpusMetric, read_references
 from keras_encdec.smt.tuning.nbest_features import NBestFeatures, read_nbest_features
 from keras_encdec.smt.tuning.tuning_result import TunedWeights, Tuning
