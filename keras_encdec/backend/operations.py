@@ -240,9 +240,8 @@ def top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
         tuple: the values `(rows, k)`, the largest first, and their indices, int32. Any of equal values may be
         returned.
     """
-    if k == 1 and name() == "torch":
-        indices = ops.argmax(values, axis=-1, keepdims=True)
-        return ops.take_along_axis(values, indices, axis=-1), ops.cast(indices, "int32")
+    if k == 1:
+        return _maximum(values)
     words = values.shape[-1]
     columns = -(-words // STRIDED)
     if name() == "torch" or k >= columns:
@@ -257,6 +256,17 @@ def top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     column = ops.take_along_axis(best_columns, indices % k, axis=1)
     # The last line is padded with -inf. A word's value may be -inf, too, so the index must not exceed the last word.
     return best, ops.minimum(ops.cast(indices // k * columns + column, "int32"), words - 1)
+
+
+def _maximum(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the largest value of each row and its index, both `(rows, 1)`."""
+    if name() == "torch":
+        indices = ops.argmax(values, axis=-1, keepdims=True)
+        return ops.take_along_axis(values, indices, axis=-1), ops.cast(indices, "int32")
+    # XLA computes an argmax value by value, but these two reductions many values at once.
+    best, last = ops.max(values, axis=-1, keepdims=True), values.shape[-1] - 1
+    indices = ops.where(ops.equal(values, best), ops.arange(last + 1, dtype="int32"), last)
+    return best, ops.min(indices, axis=-1, keepdims=True)
 
 
 def stable_top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
