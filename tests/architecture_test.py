@@ -227,6 +227,7 @@ def test_the_files_that_architecture_names_exist():
 # Modules of more than 150 lines without tests of their own, and the tests of a module that uses them.
 TESTED_WITH = {
     "analysis/page/score_sections": "analysis/report_test.py",
+    "analysis/page/state_sections": "analysis/report_test.py",
     "analysis/report_sections": "analysis/report_test.py",
     "backend/loops": "layers/gru_test.py",
     "backend/mirrored": "backend/distribution_test.py",

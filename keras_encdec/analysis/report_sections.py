@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from keras_encdec.analysis.gates import has_gates, phrase_gates
-from keras_encdec.analysis.page.character_sections import rare_words_section, spelt_words, spelt_words_section
+from keras_encdec.analysis.page.map_sections import map_section, rare_words_section
 from keras_encdec.analysis.page.page import Section
 from keras_encdec.analysis.page.score_sections import (
     best_targets,
@@ -19,7 +19,7 @@ from keras_encdec.analysis.page.score_sections import (
     samples_section,
     score_section,
 )
-from keras_encdec.analysis.page.state_sections import attention_section, gate_section, map_section
+from keras_encdec.analysis.page.state_sections import attention_section, gate_section, spelt_words, spelt_words_section
 from keras_encdec.analysis.page.training_sections import TrainingRun, pruning_section, training_section
 from keras_encdec.analysis.report_options import ReportOptions
 from keras_encdec.analysis.score_statistics import ScoreComparison, bleu_by_length

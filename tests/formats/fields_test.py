@@ -14,7 +14,7 @@ PACKAGE = pathlib.Path(keras_encdec.__file__).parent
 # Modules that may call split() without arguments, because their text is not a file of tokens (messages, pages, names).
 OTHER_TEXT = {
     "analysis/page/page.py",
-    "analysis/page/state_sections.py",
+    "analysis/page/map_sections.py",
     "backend/devices.py",
     "backend/startup.py",  # flags of TensorFlow
     "datasets/libreoffice.py",

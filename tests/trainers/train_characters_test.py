@@ -9,7 +9,7 @@ from tiny_trainings import QUICK
 from undrawn import undrawn
 
 from keras_encdec.analysis import phrase_vectors, report
-from keras_encdec.analysis.page.character_sections import SpeltWord, spelt_words
+from keras_encdec.analysis.page.state_sections import SpeltWord, spelt_words
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding.text_generator import TextGenerator
 from keras_encdec.errors import InputError

@@ -68,10 +68,10 @@ def drawing_style() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def new_figure(width: float = 4.2, height: float = 3.1, columns: int = 1, rows: int = 1) -> tuple[Figure, list[Axes]]:
-    """Makes a figure with a grid of axes. Width and height are those of each axes, in inches."""
-    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
-    return figure, list(figure.subplots(rows, columns, squeeze=False).ravel())
+def new_figure(width: float = 4.2, height: float = 3.1) -> tuple[Figure, Axes]:
+    """Makes a figure with its axes. Width and height are in inches."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots()
 
 
 def literal(text: str) -> str:
@@ -98,7 +98,7 @@ def rendered(figure: Figure, description: str = "", caption: str = "") -> Drawin
 
 def draw_binned_scores(scores: BinnedScores, label: str, logarithmic: bool = False) -> Figure:
     """Draws the median and the quartiles of ln p per token; `label` is that of the horizontal axis."""
-    figure, (axes,) = new_figure()
+    figure, axes = new_figure()
     low, median, high = scores.quartiles.T
     axes.fill_between(scores.keys, low, high, color=BLUE, alpha=0.2, linewidth=0, label="half of the pairs")
     axes.plot(scores.keys, median, color=BLUE, marker="o", markersize=3.5, label="median")
@@ -114,7 +114,7 @@ def draw_binned_scores(scores: BinnedScores, label: str, logarithmic: bool = Fal
 
 def draw_bleu(bins: Sequence[LengthBleu], whole: float) -> Figure:
     """Draws BLEU by length as bars, and BLEU of all sentences, `whole`, as a line."""
-    figure, (axes,) = new_figure()
+    figure, axes = new_figure()
     bars = axes.bar([each.words for each in bins], [each.bleu for each in bins], color=BLUE, width=0.7)
     axes.bar_label(bars, [f"{each.bleu:.1f}" for each in bins], padding=2, fontsize=9)
     axes.axhline(whole, color=COLOURS[1], linestyle="--", linewidth=1.2, label=f"all sentences: {whole:.1f}")
@@ -156,7 +156,7 @@ def draw_gates(gates: PhraseGates, order: np.ndarray) -> Figure:
 
 def draw_units(units: UnitGates) -> Figure:
     """Draws how much each unit keeps against how often it resets."""
-    figure, (axes,) = new_figure(4.4, 3.6)
+    figure, axes = new_figure(4.4, 3.6)
     axes.plot(units.kept, 100 * units.resets, ".", color=BLUE, alpha=0.55)
     axes.set(xlabel="mean of the update gate z (1: keeps its state)", ylabel="words at which it resets, r < 0.5 (%)")
     return figure
@@ -164,7 +164,7 @@ def draw_units(units: UnitGates) -> Figure:
 
 def draw_gate_values(gates: Sequence[PhraseGates]) -> Figure:
     """Draws a histogram of the values of gates."""
-    figure, (axes,) = new_figure(4.4, 3.6)
+    figure, axes = new_figure(4.4, 3.6)
     bins = np.linspace(0, 1, 41)
     lines = ("update", "update gate z", BLUE, "-"), ("reset", "reset gate r", VERMILION, "--")
     for name, label, colour, style in lines:
@@ -214,7 +214,7 @@ MODEL_LABEL = "ln p(target | source) by the model (nats)"
 
 def draw_scores(comparison: ScoreComparison) -> Figure:
     """Draws the model's ln p of each pair against the table's."""
-    figure, (axes,) = new_figure(5.6, 4.4)
+    figure, axes = new_figure(5.6, 4.4)
     left, bottom, right, top = comparison.view
     right, top = right + 0.04 * (right - left), top + 0.04 * (top - bottom)
     if len(comparison.table) > MOST_POINTS:

@@ -1,33 +1,22 @@
-"""Writes the sections about gates, attention and maps of words and phrases."""
+"""Writes the sections about gates, attention, and the words that a model spelt by their characters."""
 
-from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+import collections
+import dataclasses
+import os
+from collections.abc import Sequence
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Rectangle
 
 from keras_encdec.analysis.gates import PhraseGates, UnitGates
-from keras_encdec.analysis.page.figures import (
-    BLUE,
-    GREY,
-    INK,
-    VERMILION,
-    draw_attention,
-    draw_gate_values,
-    draw_gates,
-    draw_units,
-    literal,
-    rendered,
-)
-from keras_encdec.analysis.page.page import Scatter, Section, Table, fill, utf8
-from keras_encdec.analysis.vectors import Vectors
+from keras_encdec.analysis.page.figures import draw_attention, draw_gate_values, draw_gates, draw_units, rendered
+from keras_encdec.analysis.page.page import Section, Table, fill
+from keras_encdec.data.prepare import SUMMARY, PreparedPairs
 from keras_encdec.decoding.text_generator import TextHypothesis
+from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.text.vocabulary import characters_of, spelled_word
 
-ENDS = 8
-EXAMPLES = 5
+# Numbers of units at either end of an order, of example words of a unit, and of spelt words that the page shows.
+ENDS, EXAMPLES, SHOWN_SPELT = 8, 5, 100
 
 
 def gate_section(shown: Sequence[PhraseGates], corpus: Sequence[PhraseGates]) -> Section:
@@ -116,241 +105,79 @@ def attention_section(translations: Sequence[TextHypothesis]) -> Section:
     return Section("attention", "Attention", body, {"attention": table}, pictures)
 
 
-def map_section(
-    name: str,
-    title: str,
-    introduction: str,
-    vectors: Vectors,
-    points: np.ndarray,
-    groups: Mapping[str, np.ndarray] | None = None,
-) -> Section:
-    """Writes a map of words or phrases, their nearest neighbours, and their vectors for TensorBoard's projector.
+@dataclasses.dataclass(frozen=True)
+class SpeltWord:
+    """A word that a model spelt.
 
-    Args:
-        name: str. Name of the section and of its files: what the vectors stand for, such as "phrases".
-        title: str. Title of the section, plain text.
-        introduction: str. Explains the vectors, plain text.
-        vectors: Vectors.
-        points: float array `(n, 2)`, see `project`.
-        groups: dict of name to indices, which get colours of their own, see `word_groups`. Optional.
+    Attributes:
+        word: str.
+        count: int. Number of times that it was spelt.
+        in_references: int. Number of these times that the reference of the sentence has the word.
+        was_trained: bool. Whether a target of the training has the word; `None` if the training data are gone.
     """
-    boxes = map_regions(points)
-    regions = dict(zip(REGION_NAMES, boxes, strict=False))
-    indices, similarities = vectors.neighbours()
-    rows = [
-        (word, rank + 1, vectors.names[i], round(float(similarity), 4))
-        for word, near, near_similarities in zip(vectors.names, indices, similarities, strict=True)
-        for rank, (i, similarity) in enumerate(zip(near, near_similarities, strict=True))
-    ]
-    nearest = float(np.median(similarities[:, 0]))
-    rounded = np.round(points.astype(float), 3).tolist()
-    coordinates = [(label, x, y) for label, (x, y) in zip(vectors.names, rounded, strict=True)]
-    scatter = Scatter(
-        name,
-        f"Map of {len(points):,} {name} by t-SNE",
-        "Short distances have a meaning; the axes and long distances have none. A, B and C are the densest parts.",
-        points,
-        [vectors.names],
-        name,
-        neighbours=(indices, similarities),
-        regions=regions,
-        groups=groups or {},
-    )
-    body = fill(
-        "sections.html",
-        "map",
-        introduction=introduction,
-        dimensions=vectors.array.shape[1],
-        figure=scatter,
-        nearest=nearest,
-    )
-    files = {f"projector/{name}/{file}": content for file, content in projector_files(vectors).items()}
-    tables = {
-        f"{name}_map": Table(title, (name, "x", "y"), coordinates),
-        f"{name}_neighbours": Table(title, (name, "rank", "neighbour", "cosine"), rows),
-    }
-    drawing = rendered(draw_map(points, vectors.names, boxes, groups))
-    return Section(name, title, body, tables, {name: drawing}, files)
+
+    word: str
+    count: int
+    in_references: int
+    was_trained: bool | None
 
 
-def projector_files(vectors: Vectors) -> dict[str, bytes]:
-    """Writes the two files that TensorBoard's Embedding Projector loads: dict of file name to bytes."""
-    lines = "\n".join("\t".join(f"{number:.6g}" for number in row) for row in vectors.array.tolist())
-    names = "\n".join(" ".join(name.split()) or "(empty)" for name in vectors.names)
-    return {"vectors.tsv": f"{lines}\n".encode(), "metadata.tsv": utf8(f"{names}\n")}
-
-
-#: Left, bottom, right and top of a part of a map.
-Box: TypeAlias = tuple[float, float, float, float]
-
-# Three colours of Okabe and Ito that contrast with the blue points; two are darkened to make letters legible.
-REGION_COLOURS = (VERMILION, "#007a58", "#a2447b")
-REGION_NAMES = "ABC"
-# The colours of groups in the page.
-GROUP_COLOURS = (BLUE, "#a2447b", "#00785a", "#946200", GREY)
-PANEL = 4.7  # inches
-FONT = 8.0  # points
-LONGEST = 40  # letters of a name
-
-
-def draw_map(
-    points: np.ndarray,
-    names: Sequence[str],
-    regions: Sequence[Box],
-    groups: Mapping[str, np.ndarray] | None = None,
-) -> Figure:
-    """Draws a panel with all points, and a panel for each region with the names of its points.
+def spelt_words(
+    directory: ModelDirectory, translations: Sequence[Sequence[str]], references: Sequence[Sequence[str]]
+) -> list[SpeltWord]:
+    """Collects the words of translations that a model spelt: those outside its shortlist.
 
     Args:
-        points: float array `(n, 2)`.
-        names: list of n str. If there is no room for all, the first names are written.
-        regions: list of boxes, see `map_regions`.
-        groups: dict of name to indices, each of its own colour in the first panel. Defaults to `None`: one colour.
-    """
-    panels = 1 + len(regions)
-    columns = min(2, panels)
-    rows = -(-panels // columns)
-    figure = Figure(figsize=(PANEL * columns, PANEL * rows))
-    gap = 0.02
-    side = 1 - 2 * gap
-    for number in range(panels):
-        row, column = divmod(number, columns)
-        position = ((column + gap) / columns, (rows - 1 - row + gap) / rows, side / columns, side / rows)
-        axes = figure.add_axes(position)
-        axes.set(xticks=[], yticks=[])
-        axes.grid(False)
-        if number:
-            left, bottom, right, top = regions[number - 1]
-            colour = REGION_COLOURS[number - 1]
-            inside = (points >= (left, bottom)).all(axis=1) & (points <= (right, top)).all(axis=1)
-            axes.set(xlim=(left, right), ylim=(bottom, top))
-            axes.plot(*points[inside].T, ".", color=colour, markersize=5)
-            _write_names(axes, points, names, np.flatnonzero(inside), (left, bottom, right, top))
-            _frame(axes, colour)
-            _letter(axes, REGION_NAMES[number - 1], colour)
-        else:
-            middle, half = (points.max(axis=0) + points.min(axis=0)) / 2, np.ptp(points, axis=0).max() / 2 * 1.05 + 1e-6
-            box = (*(middle - half), *(middle + half))
-            axes.set(xlim=(box[0], box[2]), ylim=(box[1], box[3]))
-            size = 2.2 if len(points) > 500 else 5
-            shown = groups or {"": np.arange(len(points))}
-            for members, colour in reversed([*zip(shown.values(), GROUP_COLOURS, strict=False)]):
-                axes.plot(
-                    *points[members].T, ".", color=colour, markersize=size, alpha=0.7, rasterized=len(points) > 500
-                )
-            if groups:
-                handles = [
-                    Line2D([], [], linestyle="", marker="o", markersize=4, color=colour, label=name)
-                    for name, colour in zip(groups, GROUP_COLOURS, strict=False)
-                ]
-                axes.legend(handles=handles, loc="upper left", fontsize=FONT - 1, handletextpad=0.1, borderaxespad=0.2)
-            if not regions:
-                _write_names(axes, points, names, np.arange(len(points)), box)
-            for region, colour, name in zip(regions, REGION_COLOURS, REGION_NAMES, strict=False):
-                width, height = region[2] - region[0], region[3] - region[1]
-                axes.add_patch(Rectangle(region[:2], width, height, fill=False, edgecolor=colour, linewidth=1.8))
-                axes.annotate(
-                    name,
-                    (region[2], region[3]),
-                    color=colour,
-                    fontsize=11,
-                    fontweight="bold",
-                    xytext=(2, 1),
-                    textcoords="offset points",
-                )
-            _frame(axes, GREY)
-    return figure
-
-
-def _frame(axes: Axes, colour: str) -> None:
-    for spine in axes.spines.values():
-        spine.set(visible=True, color=colour, linewidth=1.6)
-
-
-def _letter(axes: Axes, name: str, colour: str) -> None:
-    axes.text(
-        0.015,
-        0.985,
-        name,
-        transform=axes.transAxes,
-        color=colour,
-        fontsize=13,
-        fontweight="bold",
-        va="top",
-        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5, "alpha": 0.85},
-    )
-
-
-def _write_names(axes: Axes, points: np.ndarray, names: Sequence[str], indices: np.ndarray, box: Box) -> None:
-    """Writes the names for which there is room, each to the right or the left of its point, above it or below it."""
-    left, bottom, right, top = box
-    inches = PANEL * 0.96
-    scale = 72 * inches / np.array([max(right - left, 1e-9), max(top - bottom, 1e-9)])
-    size = np.array([72 * inches] * 2)
-    taken = [(0.0, size[1] - 20, 20.0, size[1])]  # room for the letter of the region
-    if len(indices) < 200:  # in an overview, the points would leave no room for any name
-        spots = (points[indices] - (left, bottom)) * scale
-        taken += [(x - 2, y - 2, x + 2, y + 2) for x, y in spots]
-    for i in indices:
-        name = names[i] if len(names[i]) <= LONGEST else f"{names[i][: LONGEST - 1]}…"
-        width, height = 0.56 * FONT * len(name) + 2, FONT * 1.15
-        at = (points[i] - (left, bottom)) * scale
-        for side, across, along in (
-            ("left", 3, -0.5),
-            ("right", -3 - width, -0.5),
-            ("center", -width / 2, 0.35),
-            ("center", -width / 2, -1.35),
-        ):
-            corner = at + (across, along * height)
-            area = (corner[0], corner[1], corner[0] + width, corner[1] + height)
-            is_within = area[0] >= 0 and area[1] >= 0 and area[2] <= size[0] and area[3] <= size[1]
-            if is_within and not any(
-                area[0] < other[2] and area[2] > other[0] and area[1] < other[3] and area[3] > other[1]
-                for other in taken
-            ):
-                taken.append(area)
-                offset = {"left": 3, "right": -3, "center": 0}[side], (along + 0.2) * height
-                axes.annotate(
-                    literal(name),
-                    points[i],
-                    xytext=offset,
-                    textcoords="offset points",
-                    ha=side,
-                    fontsize=FONT,
-                    color=INK,
-                    annotation_clip=True,
-                )
-                break
-
-
-# Number of points of a region: there is room for about this number of names.
-POINTS = 25
-REGIONS = 3
-FEWEST_POINTS = 40
-
-
-def map_regions(points: np.ndarray, size: int = POINTS, regions: int = REGIONS) -> list[Box]:
-    """Finds the densest squares of a map that do not overlap.
-
-    Args:
-        points: float array `(n, 2)`.
-        size: int. Approximate number of points in each square. Defaults to `25`.
-        regions: int. Largest number of squares. Defaults to `3`.
+        directory: ModelDirectory of a model that spells words.
+        translations, references: list of n lists of words.
 
     Returns:
-        list of boxes `(left, bottom, right, top)`, the densest first; empty for a map of fewer than 40 points.
+        list of SpeltWord: first those that no target of the training has, then the most frequent ones.
     """
-    if len(points) < FEWEST_POINTS:
-        return []
-    radii = np.empty(len(points))
-    for i, point in enumerate(points):
-        radii[i] = np.partition(np.abs(points - point).max(axis=1), size)[size]
-    boxes: list[Box] = []
-    for i in np.argsort(radii, kind="stable"):
-        half, (x, y) = 1.08 * float(radii[i]), points[i].tolist()
-        left, bottom, right, top = x - half, y - half, x + half, y + half
-        if all(right < box[0] or left > box[2] or top < box[1] or bottom > box[3] for box in boxes):
-            boxes.append((left, bottom, right, top))
-            if len(boxes) == regions:
-                break
-    return boxes
+    known, trained = set(directory.target_vocabulary.words), _trained_words(directory)
+    counts: collections.Counter[str] = collections.Counter()
+    found: collections.Counter[str] = collections.Counter()
+    for translation, reference in zip(translations, references, strict=True):
+        there = set(map(characters_of, reference))
+        spelt = [word for word in translation if word not in known]
+        counts.update(spelt)
+        found.update(word for word in spelt if word in there)
+    words = [
+        SpeltWord(word, count, found[word], None if trained is None else word in trained)
+        for word, count in counts.items()
+    ]
+    return sorted(words, key=lambda word: (word.was_trained is not False, -word.count, word.word))
+
+
+def _trained_words(directory: ModelDirectory) -> set[str] | None:
+    """Returns the rare words of the training targets, as they are spelt; `None` if the training data are gone."""
+    folder, characters = directory.path / "prepared", directory.target_vocabulary.characters
+    if characters is None or not os.path.exists(folder / SUMMARY):
+        return None
+    spellings = PreparedPairs(folder).spellings.get("target")
+    return None if spellings is None else {spelled_word(row.tolist(), characters) for row in spellings}
+
+
+def spelt_words_section(words: Sequence[SpeltWord]) -> Section:
+    """Writes which words a model spelt, and which of them no target of its training has.
+
+    Args:
+        words: list of SpeltWord, in order.
+    """
+    header = "word", "times", "in the reference", "in the training targets"
+    seen = {True: "yes", False: "no", None: "training data are gone"}
+    rows = [(word.word, word.count, word.in_references, seen[word.was_trained]) for word in words]
+    new = [word for word in words if word.was_trained is False]
+    body = fill(
+        "sections.html",
+        "spelt_words",
+        words=sum(word.count for word in words),
+        distinct=len(words),
+        found=sum(word.in_references for word in words),
+        is_known=all(word.was_trained is not None for word in words),
+        new=sum(word.count for word in new),
+        new_found=sum(word.in_references for word in new),
+        table_=Table("Spelt words, those that are new first", header, rows[:SHOWN_SPELT]),
+    )
+    title = "Words that were spelt"
+    return Section("spelt-words", title, body, {"spelt_words": Table(title, header, rows)})

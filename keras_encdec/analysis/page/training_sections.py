@@ -125,7 +125,7 @@ def draw_training(runs: Sequence[TrainingRun], names: Sequence[tuple[str, str]],
         names: list of pairs: name for `TrainingRun.values`, and label. The second is drawn dashed.
         label: str. Label of the vertical axis.
     """
-    figure, (axes,) = new_figure()
+    figure, axes = new_figure()
     for number, run in enumerate(runs):
         for (name, what), line in zip(names, ("-", "--"), strict=False):
             updates, values = run.values(name)
@@ -156,7 +156,7 @@ def pruning_section(shares: Mapping[str, tuple[int, int]]) -> Section:
     zeros, weights = (sum(column) for column in zip(*shares.values(), strict=True))
     whole = 100 * zeros / weights
     names, percent = list(shares)[::-1], [100 * pruned / size for pruned, size in shares.values()][::-1]
-    figure, (axes,) = new_figure(height=0.9 + 0.28 * len(names))
+    figure, axes = new_figure(height=0.9 + 0.28 * len(names))
     bars = axes.barh(names, percent, color=BLUE, height=0.7)
     axes.bar_label(bars, [f"{value:.0f}" for value in percent], padding=2, fontsize=9)
     axes.axvline(whole, color="0.5", linestyle="--", linewidth=1.2)

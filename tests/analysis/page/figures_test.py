@@ -5,7 +5,7 @@ import pytest
 
 from keras_encdec.analysis import PhraseGates, ScoreComparison, TablePair
 from keras_encdec.analysis.page.figures import draw_attention, draw_gates, draw_scores, drawing_style, rendered
-from keras_encdec.analysis.page.state_sections import draw_map
+from keras_encdec.analysis.page.map_sections import draw_map
 
 WORDS = ["$x$", "<b>", "caf\udce9", "\\alpha", "猫"]
 

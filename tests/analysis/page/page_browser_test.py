@@ -12,9 +12,9 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 from keras_encdec.analysis import Preferences, ScoreComparison, TablePair, Vectors
+from keras_encdec.analysis.page.map_sections import map_section
 from keras_encdec.analysis.page.page import page
 from keras_encdec.analysis.page.score_sections import best_targets_section, length_section, score_section
-from keras_encdec.analysis.page.state_sections import map_section
 from keras_encdec.analysis.vectors import word_groups
 
 WICKED = "</script><script>document.title='run'</script><img src=x onerror=document.title='run'>"

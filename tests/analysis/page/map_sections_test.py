@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_encdec.analysis.page.state_sections import map_regions, projector_files
+from keras_encdec.analysis.page.map_sections import map_regions, projector_files
 from keras_encdec.analysis.vectors import Vectors
 
 
