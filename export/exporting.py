@@ -17,6 +17,7 @@ from keras_encdec.export.serving_config import ExportOptions, write_batching_par
 from keras_encdec.export.versions import export_folder, locked, new_version, versions
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.files import is_url, joined
+from keras_encdec.trained_model import NOT_SERVED, TrainedModel, check_has_source
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,6 +92,7 @@ def _export(model_dir: FilePath, export_dir: pathlib.Path, options: ExportOption
     labels = ModelsConfig(
         export_dir, model_name, options.base_path
     )  # raises for an unusable file before the model is exported
+    config.check_model(TrainedModel.read(model_dir))
     directory = load_served_directory(model_dir)
     tokenization = (directory.tokenization or _likely_tokenization(directory)) if options.raw_text else None
     with (
@@ -123,8 +125,7 @@ def load_served_directory(path: str | os.PathLike[str]) -> ModelDirectory:
         InputError: when the directory cannot be loaded, see `ModelDirectory.load`, or holds a language model.
     """
     directory = ModelDirectory.load(path)
-    if not directory.model.has_source:
-        raise InputError("found a language model", "expected a model with a source", "score with encdec-score", path)
+    check_has_source(directory.model.has_source, path, remedy=NOT_SERVED)
     return directory
 
 

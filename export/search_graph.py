@@ -7,7 +7,6 @@ import numpy as np
 import tensorflow as tf
 
 from keras_encdec.backend.types import Encoded, Memory, SearchState, State, Structure
-from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.search_batches import LENGTH_FACTOR, SHORTEST_LIMIT
 from keras_encdec.export.scoring_graph import Tensors
@@ -100,8 +99,7 @@ def search_in_graph(
     Raises:
         ConfigurationError: a ValueError, when the sampler needs attention and the decoder has none.
     """
-    if sampler.needs_attention and not decoder.carries_attention:
-        raise ConfigurationError("found {coverage_penalty} with a model that has no attention; drop it")
+    sampler.check_attention(decoder.carries_attention)
     sources, width = tf.size(limits), tf.reduce_max(tf.concat([[1], limits], 0))
     size = max(1, MOST_ROWS // sampler.rows_per_source)
     shape = tf.stack([sources, sampler.results_per_source])

@@ -10,6 +10,7 @@ from keras_encdec.configuration import Configuration, ConfigurationError, hyperp
 from keras_encdec.export.versions import LARGEST, WEIGHTS
 from keras_encdec.formats import open_output
 from keras_encdec.task_options import ShortlistOptions
+from keras_encdec.trained_model import TranslatingModel, check_can_replace_unknown
 
 if TYPE_CHECKING:
     from keras_encdec.decoding.sampler import Sampler
@@ -120,6 +121,17 @@ class ServingConfig(ShortlistOptions):
             )
         if self.dictionary and not self.replace_unknown:
             raise ConfigurationError("found {dictionary} without {replace_unknown}, expected both")
+
+    def check_model(self, model: TranslatingModel) -> None:
+        """Checks that a model suits the options.
+
+        Raises:
+            ConfigurationError: a ValueError, for options that need attention or position words.
+        """
+        if self.coverage_penalty and not model.carries_attention:
+            raise ConfigurationError("found {coverage_penalty} with a model that has no attention; drop it")
+        if self.replace_unknown and not model.spells_words:
+            check_can_replace_unknown(model.carries_attention, model.has_position_words)
 
     def served_sampler(self, entry: "RegisteredSampler") -> "Sampler":
         """Makes the sampler of a signature, with the options of this configuration that the sampler has."""

@@ -7,7 +7,6 @@ import numpy as np
 import tensorflow as tf
 
 from keras_encdec.backend.types import Encoded, Memory, State
-from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding.beam_sampler import BeamSampler
 from keras_encdec.decoding.generator import CHARACTER_BEAM
 from keras_encdec.decoding.sampler import Sampler
@@ -18,6 +17,7 @@ from keras_encdec.models.contract import Decoder
 from keras_encdec.text.rare_words import is_position_word, position_distance
 from keras_encdec.text.tokenizer import BEGINS, GOES_ON
 from keras_encdec.text.vocabulary import FIRST_WORD, LONGEST_WORD, UNKNOWN, UNKNOWN_WORD, Vocabulary
+from keras_encdec.trained_model import check_can_replace_unknown
 
 
 class ServedReplacement:
@@ -28,20 +28,16 @@ class ServedReplacement:
         translations: dict of source word to target word; other source words are copied.
         carries_attention: bool. Whether the model has attention.
 
-    Attributes:
-        table: `tf.lookup.StaticHashTable` of the translations. It must be saved with the functions that use it.
-
     Raises:
         ConfigurationError: a ValueError, for a model that has neither attention nor position words.
+
+    Attributes:
+        table: `tf.lookup.StaticHashTable` of the translations. It must be saved with the functions that use it.
     """
 
     def __init__(self, vocabulary: Vocabulary, translations: Mapping[str, str], carries_attention: bool) -> None:
         ids = {FIRST_WORD + i: word for i, word in enumerate(vocabulary.words) if is_position_word(word)}
-        if not ids and not carries_attention:
-            raise ConfigurationError(
-                "found {replace_unknown} with a model that has neither attention nor position words such as unkpos_0; "
-                "drop it"
-            )
+        check_can_replace_unknown(carries_attention, bool(ids))
         size = FIRST_WORD + len(vocabulary)
         self._carries_attention = carries_attention
         self._is_unknown, self._has_distance = np.zeros(size, bool), np.zeros(size, bool)

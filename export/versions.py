@@ -71,6 +71,23 @@ def export_folder(export_dir: FilePath) -> Iterator[pathlib.Path]:
         yield folder
 
 
+def check_new_version(export_dir: str | os.PathLike[str], version: int | None) -> None:
+    """Checks that a version may be created.
+
+    Args:
+        export_dir: path of the folder of the versions, which need not exist.
+        version: int. Number of the version; `None` for the next one.
+
+    Raises:
+        InputError: when that version exists, or its number is too small or too large for a server.
+    """
+    export_dir = pathlib.Path(export_dir)
+    if version is not None and not 1 <= version <= LARGEST:
+        raise _out_of_range(version, export_dir)
+    if version and os.path.lexists(export_dir / str(version)):
+        raise _taken(export_dir / str(version))
+
+
 class NewVersion:
     """A version while it is written.
 
@@ -104,10 +121,7 @@ def new_version(export_dir: str | os.PathLike[str], version: int | None = None, 
     """
     export_dir = pathlib.Path(export_dir)
     export_dir.mkdir(parents=True, exist_ok=True)
-    if version is not None and not 1 <= version <= LARGEST:
-        raise _out_of_range(version, export_dir)
-    if version and os.path.lexists(export_dir / str(version)):
-        raise _taken(export_dir / str(version))
+    check_new_version(export_dir, version)
     made = NewVersion(export_dir / f".version.{secrets.token_hex(4)}.tmp")
     with contextlib.ExitStack() as stack:
         stack.enter_context(unfinished(made.path))

@@ -36,6 +36,7 @@ from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.runtime.files import file_checksum, is_url
 from keras_encdec.sparse_weights import dense_file
 from keras_encdec.text import Tokenizer, Vocabulary
+from keras_encdec.trained_model import check_direction
 
 
 @dataclasses.dataclass
@@ -202,10 +203,7 @@ class ModelDirectory:
         Raises:
             InputError: for a model of the other direction.
         """
-        if self.reverse != reverse:
-            kinds = "p(source | target), trained with --reverse", "p(target | source), trained without --reverse"
-            found, expected = kinds if self.reverse else kinds[::-1]
-            raise InputError(f"found a model of {found}", f"expected one of {expected}", f"check {flag}", self.path)
+        check_direction(self, reverse, flag)
 
     def _check_sizes(self) -> None:
         for name, vocabulary, words in (

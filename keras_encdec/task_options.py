@@ -8,6 +8,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
+from keras_encdec.errors import InputError
 
 if TYPE_CHECKING:
     from keras_encdec.runtime.engines import Engine
@@ -35,6 +36,39 @@ class MalformedLinesOption(Configuration):
         "if the output repeats the lines of the input, otherwise leave it out (keep).",
         choices=("stop", "keep"),
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class UnknownWordsOption(Configuration):
+    """How many words that the model does not know a task accepts."""
+
+    max_unknown: float | None = hyperparameter(
+        None,
+        "Stop with an error when a larger share of the words of a side that is read is unknown to the model, 0 to 1: "
+        "the languages may be swapped, or the text tokenized in another way. Checked while the file is read, after "
+        "some thousand lines each time. Default: a warning at the end, above 0.5.",
+        minimum=0,
+        maximum=1,
+    )
+
+    def check_unknown(self, side: str, words: int, unknown: int) -> None:
+        """Checks the words that have been read so far.
+
+        Args:
+            side: str. "source" or "target", for the error.
+            words: int. Words of the side so far.
+            unknown: int. Words among them that the model does not know.
+
+        Raises:
+            InputError: if too many of them are unknown.
+        """
+        if self.max_unknown is not None and unknown > self.max_unknown * words:
+            raise InputError(
+                f"found {100 * unknown / words:.1f} % of the {words:,} {side} words so far unknown to the model",
+                f"expected {100 * self.max_unknown:.3g} % at most",
+                "check the language of the file, which side is which, and how its text is tokenized, or raise "
+                "--max_unknown",
+            )
 
 
 @dataclasses.dataclass(frozen=True)

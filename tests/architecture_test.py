@@ -19,6 +19,7 @@ ROOMS = [
     ("task_options",),
     ("formats",),
     ("text",),
+    ("trained_model",),
     ("data",),
     ("backend",),
     ("layers",),

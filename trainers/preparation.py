@@ -15,17 +15,18 @@ from keras_encdec.errors import InputError
 from keras_encdec.formats import InputLines, pair_format
 from keras_encdec.formats.fields import split_tokens
 from keras_encdec.formats.record_reader import RecordReader
-from keras_encdec.model_config import SOURCE_VOCABULARY, TARGET_VOCABULARY, read_model_config
+from keras_encdec.model_config import SOURCE_VOCABULARY, TARGET_VOCABULARY
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models import model_class
 from keras_encdec.pruning.pruning_masks import pruned_share
 from keras_encdec.text import Tokenizer, Vocabulary
 from keras_encdec.text.rare_words import POSITION_WORDS
 from keras_encdec.text.vocabulary import FIRST_WORD
+from keras_encdec.trained_model import TrainedModel
 from keras_encdec.trainers.reporting import TrainingReporter
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
-from keras_encdec.trainers.training_files import PREPARED, data_before
+from keras_encdec.trainers.training_files import PREPARED, check_initial_settings, data_before
 
 # Maximum number of words on a side of a pair in validation files.
 LONGEST_VALIDATED = 1000
@@ -33,8 +34,6 @@ LONGEST_VALIDATED = 1000
 VALIDATION = "validation"
 # Maximum number of pairs whose target words `unigram_perplexity` counts.
 COUNTED = 100_000
-# Hyper-parameters that may differ from those of the initial model, because they change no score.
-_FREE = ("dropout", "character_dropout", "initial_scale", "initial_stddev")
 
 
 def prepare_pairs(
@@ -277,23 +276,9 @@ def load_initial_model(config: TrainingConfig, data: TrainingData) -> ModelDirec
     """
     assert config.initial_model is not None
     directory = ModelDirectory.load(config.initial_model)
-    found: dict[str, object] = {"architecture": config.architecture, **config.model_config.to_dict()}
-    if type(directory.model) is model_class(config.architecture):
-        expected = directory.model.config.to_dict()
-    else:
-        expected = {"architecture": read_model_config(directory.path)["architecture"]}
-    found |= {"reverse": data.reverse, "tokenize": data.tokenize, "lowercase": data.lowercase}
-    kinds = directory.tokenization
-    expected |= {
-        "reverse": directory.reverse,
-        "tokenize": kinds is not None,
-        "lowercase": bool((kinds or {}).get("lowercase", False)),
-    }
-    names = [name for name in expected if name not in _FREE and found[name] != expected[name]]
-    if names:
-        shown = ", ".join(f"{{{name}}}=%s" for name in names)
-        values = [each[name] for each in (found, expected) for name in names]
-        raise ConfigurationError(f"found {shown}, expected {shown} as in the model of {{initial_model}}", *values)
+    is_same = type(directory.model) is model_class(config.architecture)
+    known = TrainedModel.read(directory.path)
+    check_initial_settings(config, data, known, directory.model.config if is_same else None)
     if config.keep_pruned and not pruned_share(directory.model):
         raise InputError(
             "found no weight that is zero",
@@ -305,13 +290,6 @@ def load_initial_model(config: TrainingConfig, data: TrainingData) -> ModelDirec
 
 
 def with_vocabularies(data: TrainingData, initial: ModelDirectory) -> TrainingData:
-    """Returns the data with the vocabularies of the initial model in place of new ones.
-
-    Raises:
-        ConfigurationError: a ValueError, when other vocabularies are given.
-    """
-    given = [name for name in ("source_vocabulary", "target_vocabulary") if getattr(data, name)]
-    if given:
-        raise ConfigurationError(f"found {{{given[0]}}} with {{initial_model}}, which has its own; drop one of the two")
+    """Returns the data with the vocabularies of the initial model in place of new ones."""
     source = str(initial.path / SOURCE_VOCABULARY) if initial.model.has_source else None
     return data.replace(source_vocabulary=source, target_vocabulary=str(initial.path / TARGET_VOCABULARY))

@@ -12,6 +12,7 @@ from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats import open_output
 from keras_encdec.model_config import CONFIG, HISTORY, PACKAGED, WEIGHTS
 from keras_encdec.runtime.files import exists, file_checksum, is_url, joined
+from keras_encdec.trained_model import TrainedModel
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 
@@ -24,6 +25,8 @@ SETTINGS = "settings.toml"
 # The first version saved these names as the architecture.
 _CELLS = ("lstm", "gru", "rnn")
 _VALIDATION = "validation_checksums"
+# Hyper-parameters that may differ from those of the initial model, because they change no score.
+_FREE = ("dropout", "character_dropout", "initial_scale", "initial_stddev")
 
 
 def check_model_folder(model_dir: FilePath, resume: bool) -> None:
@@ -128,6 +131,40 @@ def check_same_training(
         names = ", ".join(f"{{{name}}}=%s" for name in different)
         values = [settings[name] for settings in (asked, before) for name in different]
         raise ConfigurationError(f"found {names}, expected {names} as in the training to resume", *values)
+
+
+def check_initial_settings(
+    config: TrainingConfig, data: TrainingData, known: TrainedModel, hyperparameters: Configuration | None
+) -> None:
+    """Checks that the settings of a training are those of the model that it begins with.
+
+    Args:
+        config: TrainingConfig.
+        data: TrainingData.
+        known: TrainedModel, the initial model.
+        hyperparameters: those of the initial model; `None` if they are unknown, or those of another architecture.
+
+    Raises:
+        ConfigurationError: a ValueError, for other hyper-parameters, another direction or another kind of text, and for
+            other vocabularies.
+    """
+    found: dict[str, object] = {"architecture": config.architecture, **config.model_config.to_dict()}
+    found |= {"reverse": data.reverse, "tokenize": data.tokenize, "lowercase": data.lowercase}
+    kinds = known.tokenization
+    expected = hyperparameters.to_dict() if hyperparameters else {"architecture": known.config["architecture"]}
+    expected |= {
+        "reverse": known.reverse,
+        "tokenize": kinds is not None,
+        "lowercase": bool((kinds or {}).get("lowercase", False)),
+    }
+    names = [name for name in expected if name not in _FREE and found[name] != expected[name]]
+    if names:
+        shown = ", ".join(f"{{{name}}}=%s" for name in names)
+        values = [each[name] for each in (found, expected) for name in names]
+        raise ConfigurationError(f"found {shown}, expected {shown} as in the model of {{initial_model}}", *values)
+    given = [name for name in ("source_vocabulary", "target_vocabulary") if getattr(data, name)]
+    if given:
+        raise ConfigurationError(f"found {{{given[0]}}} with {{initial_model}}, which has its own; drop one of the two")
 
 
 def _check_validation_files(asked: list[str | None], before: list[str | None] | None, data: TrainingData) -> None:

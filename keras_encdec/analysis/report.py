@@ -12,13 +12,13 @@ from keras_encdec.analysis.page.page import Section, page
 from keras_encdec.analysis.page.training_sections import read_training_run
 from keras_encdec.analysis.report_options import ReportOptions
 from keras_encdec.analysis.report_sections import ReportSections
-from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath, open_output
 from keras_encdec.model_config import check_has_history
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.files import is_url, joined
 from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.unfinished import directory_lock, new_folder
+from keras_encdec.trained_model import check_has_source
 
 PAGE = "index.html"
 
@@ -137,10 +137,7 @@ def report(
     runs = [run for folder in compare_with if (run := read_training_run(folder))]
     directory = ModelDirectory.open(model_dir)
     directory.check_direction(False, "--model_dir")
-    if not directory.model.has_source:
-        raise InputError(
-            "found a language model", "expected a model of p(target | source)", "check --model_dir", directory.path
-        )
+    check_has_source(directory.model.has_source, directory.path)
     if own := read_training_run(directory.path):
         runs.insert(0, own)
     parts, sections = ReportSections(directory, options, say), []

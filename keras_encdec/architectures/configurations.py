@@ -48,6 +48,11 @@ class RNNEncoderDecoderConfig(Configuration):
         published={_CHO: 0.01},
     )
 
+    @property
+    def has_attention(self) -> bool:
+        """Whether the decoder has attention."""
+        return False
+
 
 @dataclasses.dataclass(frozen=True)
 class RecurrentLanguageModelConfig(Configuration):
@@ -69,6 +74,11 @@ class RecurrentLanguageModelConfig(Configuration):
     initial_scale: float = hyperparameter(
         0.1, "The initial weights are drawn uniformly from [-x, x] for this x.", minimum=0, published={_LUONG: 0.1}
     )
+
+    @property
+    def has_attention(self) -> bool:
+        """Whether the decoder has attention."""
+        return False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,6 +177,10 @@ class RecurrentEncoderDecoderConfig(RecurrentLanguageModelConfig):
         published={_HYBRID: "separate"},
         group="characters",
     )
+
+    @property
+    def has_attention(self) -> bool:
+        return self.attention != "none"
 
     @property
     def reads_characters(self) -> bool:
@@ -269,3 +283,8 @@ class FeedForwardLanguageModelConfig(Configuration):
     initial_scale: float = hyperparameter(
         0.01, "The initial weights are drawn uniformly from [-x, x] for this x.", minimum=0, published={_CSLM: 0.01}
     )
+
+    @property
+    def has_attention(self) -> bool:
+        """Whether the decoder has attention."""
+        return False

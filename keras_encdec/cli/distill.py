@@ -8,6 +8,7 @@ from keras_encdec.cli.flags import Repeated
 from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 from keras_encdec.experiment.distillation_options import TEXTS, DistillationOptions, check_test_sets
 from keras_encdec.model_config import model_path
+from keras_encdec.trained_model import TrainedModel, check_alike, check_has_source
 
 if TYPE_CHECKING:
     from keras_encdec.experiment.stage_runner import Stage, StageResult
@@ -21,6 +22,10 @@ def main(arguments: Arguments, options: DistillationOptions) -> int:
     check_paths(teachers, inputs, folders=[arguments["output"]])
     # Raises before Keras is imported if the preset cannot be used.
     options.training_config([model_path(path) for path in teachers])
+    trained = [TrainedModel.read(path) for path in teachers]
+    for model in trained:
+        check_has_source(model.has_source, model.path)
+    check_alike(trained)
     import_keras()
     from keras_encdec.experiment.distillation import distill
     from keras_encdec.experiment.stage_functions import TrainingStopped

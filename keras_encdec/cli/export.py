@@ -8,9 +8,10 @@ from keras_encdec.backend.startup import import_keras
 from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.export.serving_config import ExportOptions
-from keras_encdec.export.versions import LARGEST
-from keras_encdec.runtime.files import joined
+from keras_encdec.export.versions import LARGEST, check_new_version
+from keras_encdec.runtime.files import is_url, joined
 from keras_encdec.runtime.imports import check_extra
+from keras_encdec.trained_model import NOT_SERVED, TrainedModel, check_has_source
 
 if TYPE_CHECKING:
     from keras_encdec.export import ExportResult
@@ -54,6 +55,7 @@ def main(arguments: Arguments, options: ExportCommandOptions) -> None:
     check_extra("serving", "Exporting")
     check_paths([model_dir], [options.dictionary, options.lexical_shortlist], folders=[folder])
     from keras_encdec.export import move_stable_label, remove_version
+    from keras_encdec.export.models_config import ModelsConfig
 
     if options.stable_version:
         path = move_stable_label(folder, options.model_name, options.stable_version, options.base_path)
@@ -62,6 +64,12 @@ def main(arguments: Arguments, options: ExportCommandOptions) -> None:
         remove_version(folder, options.model_name, options.remove_version, options.base_path)
         print(f"{folder}: version {options.remove_version} is removed", file=sys.stderr)
     else:
+        model = TrainedModel.read(model_dir)
+        check_has_source(model.has_source, model_dir, remedy=NOT_SERVED)
+        options.check_model(model)
+        if not is_url(folder):
+            ModelsConfig(folder, options.model_name, options.base_path)  # raises for another model's folder
+            check_new_version(folder, options.version)
         import_keras("tensorflow")
         from keras_encdec.export import export_model
 

@@ -20,7 +20,7 @@ from keras_encdec.decoding.generation_options import GenerationOptions, check_to
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.sampler_registry import registered_samplers
 from keras_encdec.formats.alignments import alignment_line
-from keras_encdec.model_config import model_path, read_model_config
+from keras_encdec.trained_model import TrainedModel, check_alike
 
 # Options and arguments with the names of their flags, if they differ.
 FLAG_NAMES = {
@@ -101,8 +101,11 @@ def main(flag_values: flags.FlagValues) -> None:
     models = models_of_task(flag_values, flag_values.model_dir)
     inputs = flag_values.input, options.dictionary, options.lexical_shortlist
     check_paths(models, inputs, [flag_values.output, options.alignments])
-    if flag_values.input is None and read_model_config(model_path(models[0])).get("has_source", True):
-        raise UsageError("found no --input, expected the source text to translate.")
+    trained = [TrainedModel.read(model) for model in models]
+    options.check_input(flag_values.input)
+    options.check_model(trained, flag_values.input)
+    check_alike(trained)
+    sampler.check_attention(any(model.carries_attention for model in trained))
     import_keras()
     from keras_encdec.decoding.generate_file import generate_file
     from keras_encdec.runtime.progress import ReadingProgress

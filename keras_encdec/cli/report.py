@@ -8,6 +8,7 @@ from keras_encdec.cli.flags import Repeated
 from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 from keras_encdec.model_config import check_has_history
 from keras_encdec.runtime.imports import check_extra
+from keras_encdec.trained_model import TrainedModel, check_translates
 
 
 def main(arguments: Arguments, options: ReportOptions) -> None:
@@ -16,6 +17,7 @@ def main(arguments: Arguments, options: ReportOptions) -> None:
     inputs = arguments["phrase_table"], arguments["source"], arguments["target"]
     options.check_files(*inputs)
     check_paths([arguments["model_dir"]], inputs, folders=[arguments["output"]])
+    check_translates(TrainedModel.read(arguments["model_dir"]))
     for other in arguments["compare_with"]:
         check_has_history(other)
     import_keras()

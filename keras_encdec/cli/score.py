@@ -7,6 +7,7 @@ from keras_encdec.backend.startup import import_keras, keep_freed_memory
 from keras_encdec.cli.flags import OUTPUT
 from keras_encdec.cli.task_command import Arguments, check_paths, show_summary, task_command
 from keras_encdec.scoring.scoring_options import ScoringOptions
+from keras_encdec.trained_model import TrainedModel
 
 
 def main(arguments: Arguments, options: ScoringOptions) -> None:
@@ -15,6 +16,8 @@ def main(arguments: Arguments, options: ScoringOptions) -> None:
     options.check_output(arguments["output"])
     outputs = arguments["output"], options.moses_ini_out, options.alignments
     check_paths(models, [arguments["input"], options.source, options.moses_ini], outputs)
+    model, *others = (TrainedModel.read(path) for path in models if path)
+    options.check_models(model, others[0] if others else None, model.carries_attention)
     import_keras()
     from keras_encdec.runtime.progress import ReadingProgress
     from keras_encdec.scoring.score_file import score_file

@@ -8,6 +8,7 @@ from keras_encdec.cli.flags import TEXT, text_input
 from keras_encdec.cli.task_command import Arguments, check_paths, show_summary, task_command
 from keras_encdec.runtime.files import is_file
 from keras_encdec.selection.selection_options import TRANSLATION_MODELS, SelectionOptions, check_corpus
+from keras_encdec.trained_model import TrainedModel, check_is_language_model, check_translates
 
 _MODELS = {
     "model_dir": "dual: directory of the model that gives p(target | source).",
@@ -34,6 +35,14 @@ def main(arguments: Arguments, options: SelectionOptions) -> None:
         [text["input"], text.get("source"), *ngram_models],
         outputs.values(),
     )
+    for name, path in models.items():
+        if path in ngram_models:
+            continue
+        model = TrainedModel.read(path)
+        if name in TRANSLATION_MODELS:
+            check_translates(model, name == "reverse_model_dir", f"--{name}")
+        else:
+            check_is_language_model(model.has_source, model.path, f"--{name}")
     import_keras()
     from keras_encdec.runtime.progress import ReadingProgress
     from keras_encdec.selection.select_pairs import select_pairs

@@ -5,6 +5,7 @@ import sys
 from keras_encdec.backend.startup import import_keras, keep_freed_memory
 from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 from keras_encdec.model_config import PACKAGED, STARTER, model_path
+from keras_encdec.trained_model import TrainedModel, check_has_source
 from keras_encdec.web.endpoints import ServeOptions
 
 
@@ -25,6 +26,8 @@ def main(arguments: Arguments, options: ServeOptions) -> None:
         )  # the packaged model comes without its training data
     options.check_files(arguments["phrase_table"], arguments["input"])
     check_paths([arguments["model_dir"]], [arguments["phrase_table"], arguments["input"]])
+    model = TrainedModel.read(arguments["model_dir"])
+    check_has_source(model.has_source, model.path)
     import_keras()
     from keras_encdec.web.serve import serve
 

@@ -18,10 +18,11 @@ from keras_encdec.cli.task_command import check_paths
 from keras_encdec.configuration import Configuration
 from keras_encdec.model_config import model_path
 from keras_encdec.runtime.files import check_folder
+from keras_encdec.trained_model import TrainedModel
 from keras_encdec.trainers.tasks import TrainingTasks
 from keras_encdec.trainers.training_config import TrainingConfig, check_together
 from keras_encdec.trainers.training_data import TrainingData
-from keras_encdec.trainers.training_files import check_model_folder
+from keras_encdec.trainers.training_files import check_initial_settings, check_model_folder, has_checkpoint
 
 
 def define_flags(flag_values: flags.FlagValues) -> None:
@@ -65,6 +66,11 @@ def main(flag_values: flags.FlagValues) -> int:
     check_paths([config.initial_model], [*data.files.values(), *(data.validation or ()), *further])
     check_folder(flag_values.model_dir)
     check_model_folder(flag_values.model_dir, flag_values.resume)
+    if config.initial_model and not has_checkpoint(flag_values.model_dir):
+        known = TrainedModel.read(config.initial_model)
+        if known.hyperparameters is not None:  # otherwise, only the loaded model can tell
+            is_same = known.config["architecture"] == config.architecture
+            check_initial_settings(config, data, known, known.hyperparameters if is_same else None)
     import_keras()
     from keras_encdec.trainers.train import train
 

@@ -11,6 +11,7 @@ from keras_encdec.export.versions import version_folder
 from keras_encdec.formats import ColumnKind, format_names
 from keras_encdec.runtime.files import is_url
 from keras_encdec.task_options import EncodingOption
+from keras_encdec.trained_model import NOT_SERVED, TrainedModel, check_has_source
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +31,8 @@ def main(arguments: Arguments, options: VerifyCommandOptions) -> None:
     check_paths([arguments["model_dir"]], [arguments["input"]])
     if not is_url(arguments["export_dir"]):
         version_folder(arguments["export_dir"], options.version)
+    model = TrainedModel.read(arguments["model_dir"])
+    check_has_source(model.has_source, arguments["model_dir"], remedy=NOT_SERVED)
     import_keras("tensorflow")
     from keras_encdec.datasets import libreoffice_en_fr
     from keras_encdec.export import verify_export

@@ -129,9 +129,8 @@ def generate_file(
     alignment_line(options.alignments, options.alignment_format, output)  # checks that there are two outputs
     make_generator = _generator_maker(model_dirs, options)
     files = [output, *([options.alignments] if options.alignments else [])]
-    if options.in_shards:
-        if input is None:
-            raise ConfigurationError("found work in shards without {input}, expected the source text to translate")
+    options.check_input(input)
+    if options.in_shards and input is not None:
         models = _paths(model_dirs) if options.elsewhere else model_dirs
         work = KerasWork(functools.partial(ShardGenerator, models, sampler, options), options.elsewhere)
         job = ShardedJob(
@@ -178,9 +177,9 @@ class FileGenerator:
     def __init__(
         self, generator: TextGenerator, sampler: Sampler, options: GenerationOptions, input: FilePath | None
     ) -> None:
-        options.check_generator(generator, input)
+        options.check_model([generator], input)
         self.counts: Counter[str] = Counter()
-        self._vocabulary = generator.directories[0].source_vocabulary
+        self._directory = generator.directories[0]
         self._options, self._input = options, input
         self._writer = options.target_writer(with_source=bool(input), with_count=sampler.needs_draws)
         self._link_line = alignment_line(options.alignments, options.alignment_format, output="")
@@ -205,16 +204,23 @@ class FileGenerator:
             first: int. Index of the first of them in the input, from 0.
             sources: list of str.
             outputs: list of binary files: one for the targets, and, if the options name one, one for the alignments.
+
+        Raises:
+            InputError: if too many of the words so far are unknown to the model.
         """
         alignments = AlignmentFile(outputs[1], self._link_line) if self._link_line else None
         files = TargetFiles(self._writer, outputs[0], alignments, self._options.encoding, self._input)
-        targets = self._generate(sources, first=first)
-        files.write(first, sources, targets)
-        for words in (hypotheses[0].source_words for hypotheses in targets if hypotheses):
-            unknown = self._vocabulary.encode(words).count(UNKNOWN)
+        self._count_words(sources)
+        files.write(first, sources, self._generate(sources, first=first))
+
+    def _count_words(self, sources: Sequence[str]) -> None:
+        """Counts the words of sources before the search, which takes long and might be for nothing."""
+        for words in self._directory.words(sources):
+            unknown = self._directory.source_vocabulary.encode(words).count(UNKNOWN)
             self.counts.update(words=len(words), unknown=unknown)
-            if self._vocabulary.characters is not None:
+            if self._directory.source_vocabulary.characters is not None:
                 self.counts["known_by_characters"] += unknown
+        self._options.check_unknown("source", self.counts["words"], self.counts["unknown"])
 
 
 class ShardGenerator:

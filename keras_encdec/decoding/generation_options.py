@@ -1,7 +1,7 @@
 """The options of generating a file of targets."""
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.decoding.sampler import Sampler
@@ -10,15 +10,19 @@ from keras_encdec.errors import FilePath
 from keras_encdec.formats.alignments import check_carries_attention
 from keras_encdec.formats.nbest_line import check_feature_name
 from keras_encdec.scoring.scoring_options import DTYPES, FEATURE_NAME
-from keras_encdec.task_options import AlignmentOptions, EncodingOption, ShardOptions, ShortlistOptions
+from keras_encdec.task_options import (
+    AlignmentOptions,
+    EncodingOption,
+    ShardOptions,
+    ShortlistOptions,
+    UnknownWordsOption,
+)
 from keras_encdec.text.tokenizer import SUBWORD_JOINERS
-
-if TYPE_CHECKING:
-    from keras_encdec.decoding.text_generator import TextGenerator
+from keras_encdec.trained_model import TranslatingModel, check_can_replace_unknown
 
 
 @dataclasses.dataclass(frozen=True)
-class GenerationOptions(ShortlistOptions, ShardOptions, AlignmentOptions, EncodingOption):
+class GenerationOptions(ShortlistOptions, ShardOptions, AlignmentOptions, UnknownWordsOption, EncodingOption):
     """Options of `generate_file`, apart from those of the sampler.
 
     Raises:
@@ -140,32 +144,45 @@ class GenerationOptions(ShortlistOptions, ShardOptions, AlignmentOptions, Encodi
         if self.average is not None and number == 1:
             raise ConfigurationError("found {average} with one {model_dirs}, expected several to average")
 
-    def check_generator(self, generator: "TextGenerator", input: FilePath | None) -> None:
-        """Checks that the input and the options suit the model.
+    def check_input(self, input: FilePath | None) -> None:
+        """Checks that there is an input, if the work is done in shards.
+
+        Raises:
+            ConfigurationError: a ValueError, if there is none.
+        """
+        if self.in_shards and input is None:
+            raise ConfigurationError("found work in shards without {input}, expected the source text to translate")
+
+    def check_model(self, models: Sequence[TranslatingModel], input: FilePath | None) -> None:
+        """Checks that the input and the options suit the models.
+
+        Args:
+            models: list of models, an ensemble.
+            input: the source text; `None` if there is none.
 
         Raises:
             ConfigurationError: a ValueError, if they do not.
         """
-        if not input and generator.has_source:
+        first = models[0]
+        if not input and first.has_source:
             raise ConfigurationError("found no {input}, expected the source text to translate")
-        for name, given in (("input", input), ("lexical_shortlist", self.lexical_shortlist)):
-            if given and not generator.has_source:
+        source_options = {"input": input, "lexical_shortlist": self.lexical_shortlist, "max_unknown": self.max_unknown}
+        for name, given in source_options.items():
+            if given is not None and not first.has_source:
                 raise ConfigurationError(f"found {{{name}}} with a language model, which has no source; drop it")
-        if self.max_length_factor is not None and not generator.has_source:
+        if self.max_length_factor is not None and not first.has_source:
             raise ConfigurationError(
                 "found {max_length_factor} with a language model, which has no source; drop it, and give {max_length}"
             )
-        if self.character_beam is not None and not generator.spells_words:
+        if self.character_beam is not None and not first.spells_words:
             raise ConfigurationError(
                 "found {character_beam} with a model that spells no words, expected one trained with "
                 "--characters=target or --characters=both"
             )
-        check_carries_attention(self.alignments, generator.carries_attention)
-        if self.replace_unknown and not (generator.carries_attention or generator.has_position_words):
-            raise ConfigurationError(
-                "found {replace_unknown} with a model that has neither attention nor position words such as unkpos_0, "
-                "expected one of them, to find the source word of an unknown word; train a model with attention"
-            )
+        carries_attention = any(model.carries_attention for model in models)
+        check_carries_attention(self.alignments, carries_attention)
+        if self.replace_unknown:
+            check_can_replace_unknown(carries_attention, carries_attention or first.has_position_words)
 
     def target_writer(self, with_source: bool, with_count: bool) -> TextWriter:
         """Returns the TextWriter of the format, see `TARGET_WRITERS`."""

@@ -125,9 +125,12 @@ class Generator:
         return self._speller.spelled(results, requests.sources, spellings, sampler, character_beam, requests.numbers)
 
     def _check_attention(self, sampler: Sampler, with_attention: bool) -> None:
-        if (with_attention or sampler.needs_attention) and not self._functions.carries_attention:
-            wanted = "with_attention" if with_attention else "coverage_penalty"
-            raise ConfigurationError(f"found {{{wanted}}} with a model that has no attention; train one with attention")
+        carries_attention = self._functions.carries_attention
+        if with_attention and not carries_attention:
+            raise ConfigurationError(
+                "found {with_attention} with a model that has no attention; train one with attention"
+            )
+        sampler.check_attention(carries_attention)
 
     def _copy_trained_weights(self) -> None:
         """Copies the weights of each model that is computed in another dtype: it may have been trained further."""

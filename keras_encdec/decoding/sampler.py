@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_encdec.backend.operations import ops
 from keras_encdec.backend.types import SearchState, Tensor
-from keras_encdec.configuration import Configuration
+from keras_encdec.configuration import Configuration, ConfigurationError
 from keras_encdec.text.vocabulary import END, PADDING, UNKNOWN
 
 # Help of the option `suppress_unknown` of the samplers that have it.
@@ -98,6 +98,11 @@ class Sampler(Configuration):
     def needs_attention(self) -> bool:
         """Whether `initial` needs the mask of the sources, and `step` the attention of each row."""
         return False
+
+    def check_attention(self, carries_attention: bool) -> None:
+        """Raises ConfigurationError, a ValueError, if the sampler needs attention and the model has none."""
+        if self.needs_attention and not carries_attention:
+            raise ConfigurationError("found {coverage_penalty} with a model that has no attention; drop it")
 
     @functools.cached_property
     def step_key(self) -> Hashable:

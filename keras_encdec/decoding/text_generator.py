@@ -11,12 +11,12 @@ import numpy as np
 from keras_encdec.decoding.generator import Generator
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.search import Hypothesis
-from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.text.lexical_shortlist import LexicalShortlist
 from keras_encdec.text.rare_words import is_position_word, position_distance, stands_for_unknown
 from keras_encdec.text.tokenizer import GOES_ON, begin_with_marks, word_around, word_text, words_apart
 from keras_encdec.text.vocabulary import UNKNOWN, UNKNOWN_WORD, OpenVocabulary, Vocabulary, spelled_word
+from keras_encdec.trained_model import check_alike
 
 
 class UnknownReplacement:
@@ -139,9 +139,8 @@ class TextGenerator:
         dtype: str | None = None,
     ) -> None:
         self.directories = [ModelDirectory.open(directory) for directory in directories]
-        self._first, *others = self.directories
-        for other in others:
-            _check_alike(self._first, other)
+        check_alike(self.directories)
+        self._first = self.directories[0]
         self._generator = Generator([directory.model for directory in self.directories], weights, average, dtype)
 
     @property
@@ -222,26 +221,3 @@ def _distinct(
             words = replacement.replaced(words, source_words, attention)
         texts.append(TextHypothesis(words, log_prob, score, counts[key], source_words, attention, spelling_log_prob))
     return texts
-
-
-def _check_alike(first: ModelDirectory, other: ModelDirectory) -> None:
-    """Checks that two models can form an ensemble."""
-
-    def characters(vocabulary: Vocabulary) -> list[str] | None:
-        return None if vocabulary.characters is None else vocabulary.characters.words
-
-    for name, first_value, other_value in (
-        ("source vocabulary", first.source_vocabulary.words, other.source_vocabulary.words),
-        ("target vocabulary", first.target_vocabulary.words, other.target_vocabulary.words),
-        ("source characters", characters(first.source_vocabulary), characters(other.source_vocabulary)),
-        ("target characters", characters(first.target_vocabulary), characters(other.target_vocabulary)),
-        ("tokenization", first.tokenization, other.tokenization),
-        ("direction", first.reverse, other.reverse),
-    ):
-        if first_value != other_value:
-            raise InputError(
-                f"found another {name} than in {first.path}",
-                "expected the same in all models of an ensemble",
-                "train them on the same data with the same --shortlist",
-                other.path,
-            )

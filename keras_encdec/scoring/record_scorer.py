@@ -8,7 +8,6 @@ from typing import BinaryIO, Protocol, TypeVar
 
 import numpy as np
 
-from keras_encdec.errors import InputError
 from keras_encdec.formats import (
     Column,
     ColumnKind,
@@ -128,15 +127,8 @@ class RecordScorer:
 
     def _check_unknown(self, number: int) -> None:
         """Raises InputError if too many of the words that a scorer has read so far are unknown to it."""
-        most = self._options.max_unknown
         for side, (words, unknown) in zip(("source", "target"), self.word_counts[number].tolist(), strict=True):
-            if most is not None and unknown > most * words:
-                raise InputError(
-                    f"found {100 * unknown / words:.1f} % of the {words:,} {side} words so far unknown to the model",
-                    f"expected {100 * most:.3g} % at most",
-                    "check the language of the file, which side is which, and how its text is tokenized, or raise "
-                    "--max_unknown",
-                )
+            self._options.check_unknown(side, words, unknown)
 
     def _values(self, scores: Sequence[PairScores], pairs: Sequence[WordPair]) -> list[Iterable[object]]:
         """Returns the values of each column, from the scores of each scorer and the forward model's pairs."""

@@ -6,10 +6,17 @@ import re
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.errors import FilePath
 from keras_encdec.formats import Column, ColumnKind, PairFormat, format_names, pair_format
-from keras_encdec.formats.alignments import alignment_line
+from keras_encdec.formats.alignments import alignment_line, check_carries_attention
 from keras_encdec.formats.nbest_line import check_feature_name
 from keras_encdec.runtime.files import STANDARD_STREAM
-from keras_encdec.task_options import AlignmentOptions, EncodingOption, MalformedLinesOption, ShardOptions
+from keras_encdec.task_options import (
+    AlignmentOptions,
+    EncodingOption,
+    MalformedLinesOption,
+    ShardOptions,
+    UnknownWordsOption,
+)
+from keras_encdec.trained_model import KnownModel, check_direction
 
 DTYPES = ("float32", "bfloat16", "int8")
 FEATURE_NAME = "RNN0"
@@ -31,7 +38,9 @@ class ColumnOptions(Configuration):
 
 
 @dataclasses.dataclass(frozen=True)
-class ScoringOptions(ShardOptions, ColumnOptions, AlignmentOptions, EncodingOption, MalformedLinesOption):
+class ScoringOptions(
+    ShardOptions, ColumnOptions, AlignmentOptions, UnknownWordsOption, EncodingOption, MalformedLinesOption
+):
     """Options of `score_file`.
 
     Raises:
@@ -78,14 +87,6 @@ class ScoringOptions(ShardOptions, ColumnOptions, AlignmentOptions, EncodingOpti
         "Maximum number of tokens on either side, not counting the end of sequence. A longer line is written with a "
         "neutral score and counted, whatever --on_error says.",
         minimum=1,
-    )
-    max_unknown: float | None = hyperparameter(
-        None,
-        "Stop with an error when a larger share of the words of a side is unknown to the model, 0 to 1: the languages "
-        "may be swapped, or the text tokenized in another way. Checked after every 32,768 lines. Default: a warning at "
-        "the end, above 0.5.",
-        minimum=0,
-        maximum=1,
     )
     moses_ini: str | None = hyperparameter(None, "moses.ini of the input table.", group="moses.ini")
     moses_ini_out: str | None = hyperparameter(
@@ -134,6 +135,22 @@ class ScoringOptions(ShardOptions, ColumnOptions, AlignmentOptions, EncodingOpti
         if self.moses_ini is not None and output == STANDARD_STREAM:
             raise ConfigurationError("found {moses_ini} with {output}=-, expected a file that moses.ini can name")
         alignment_line(self.alignments, self.alignment_format, output)
+
+    def check_models(self, model: KnownModel, reverse_model: KnownModel | None, carries_attention: bool) -> None:
+        """Checks that the models of `score_file` suit the options.
+
+        Args:
+            model, reverse_model: the model, and the reverse model if there is one.
+            carries_attention: bool. Whether `model` has attention.
+
+        Raises:
+            InputError: for a model of the other direction.
+            ConfigurationError: a ValueError, if alignments are requested from a model without attention.
+        """
+        check_direction(model, False, "--model_dir")
+        if reverse_model is not None:
+            check_direction(reverse_model, True, "--reverse_model_dir")
+        check_carries_attention(self.alignments, carries_attention)
 
 
 def score_columns(pair_format: PairFormat, options: ScoringOptions, num_scorers: int = 1) -> list[Column]:

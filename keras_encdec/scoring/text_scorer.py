@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from keras_encdec.errors import InputError
-from keras_encdec.formats.alignments import check_carries_attention
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.scoring.pair_scorer import NgramCounts, PairScores, WordPair
 from keras_encdec.scoring.scorer import PairSpellings, Scorer
@@ -219,12 +218,11 @@ def open_scorers(
         ConfigurationError: a ValueError, if alignments are requested from a model without attention.
     """
     scorers: list[TextScorer | DryScorer] = []
-    for model, flag, reverse in ((model_dir, "--model_dir", False), (reverse_model_dir, "--reverse_model_dir", True)):
+    for model in (model_dir, reverse_model_dir):
         if model is not None:
-            scorer = DryScorer(model) if options.dry_run else TextScorer.open(model, options.dtype)
-            scorer.directory.check_direction(reverse, flag)
-            scorers.append(scorer)
-    check_carries_attention(options.alignments, scorers[0].carries_attention)
+            scorers.append(DryScorer(model) if options.dry_run else TextScorer.open(model, options.dtype))
+    reverse = scorers[1].directory if len(scorers) > 1 else None
+    options.check_models(scorers[0].directory, reverse, scorers[0].carries_attention)
     return scorers
 
 

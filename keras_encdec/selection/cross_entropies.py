@@ -18,6 +18,7 @@ from keras_encdec.runtime.shards import Shard, ShardResult, windows
 from keras_encdec.scoring.text_scorer import ModelOrPath, TextScorer
 from keras_encdec.selection.selection_options import TRANSLATION_MODELS, ScoringMethod, SelectionOptions
 from keras_encdec.smt.ngrams.ngram_model import NgramModel
+from keras_encdec.trained_model import check_has_source, check_is_language_model
 
 TextPair = tuple[str, str]
 
@@ -63,8 +64,7 @@ class TranslationEntropies:
         self._scorer = TextScorer.open(model)
         self._side, self._more = 0 if reverse else 1, end_weight - 1.0
         directory = self._scorer.directory
-        if not directory.model.has_source:
-            raise InputError("found a language model", "expected a translation model", f"check {flag}", directory.path)
+        check_has_source(directory.model.has_source, directory.path, remedy=f"check {flag}")
         directory.check_direction(reverse, flag)
 
     def __call__(self, pairs: Sequence[TextPair]) -> np.ndarray:
@@ -102,8 +102,7 @@ class LanguageModelEntropies:
         self._scorer = TextScorer.open(model)
         self._side = ("source", "target").index(side)
         directory = self._scorer.directory
-        if directory.model.has_source:
-            raise InputError("found a translation model", "expected a language model", f"check {flag}", directory.path)
+        check_is_language_model(directory.model.has_source, directory.path, flag)
         self.path, self.vocabulary = directory.path, list(directory.target_vocabulary.words)
 
     def __call__(self, pairs: Sequence[TextPair]) -> np.ndarray:

@@ -17,6 +17,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.scoring.text_scorer import TextScorer
 from keras_encdec.text.vocabulary import UNKNOWN, Vocabulary
+from keras_encdec.trained_model import check_has_source
 from keras_encdec.web.endpoints import JSON, RequestLimits
 from keras_encdec.web.neighbourhood import Neighbourhood, table_text
 
@@ -53,10 +54,7 @@ class Explorer:
     def __init__(
         self, directory: ModelDirectory, phrases: Sequence[str] = (), limits: RequestLimits | None = None
     ) -> None:
-        if not directory.model.has_source:
-            raise InputError(
-                "found a language model", "expected a model with a source", "check --model_dir", directory.path
-            )
+        check_has_source(directory.model.has_source, directory.path)
         self.limits = limits or RequestLimits()
         self._directory, self._phrases = directory, list(phrases)
         self._generator, self._scorer = TextGenerator([directory]), TextScorer(directory)

@@ -1,6 +1,7 @@
 """All commands in one interpreter."""
 
 import importlib
+import json
 import pathlib
 import subprocess
 import sys
@@ -135,6 +136,68 @@ CONTRADICTIONS = [
     ("train", ["--model_dir=trained", "--phrase_table=input", "--updates=1"]),
     ("distill", [*DISTILLED, "--dev_source=input", "--updates=1"]),
 ]
+
+PARALLEL = ["--format=parallel", "--source=input", "--input=input", "--output=out"]
+BEGUN = ["--model_dir=new", "--phrase_table=input", "--updates=1", "--initial_model=libreoffice_en_fr"]
+# A model of a kind or direction that the command cannot use, and what the error says.
+WRONG_MODELS = [
+    ("generate", ["--model_dir=language", "--input=input"], "found --input with a language model"),
+    ("generate", ["--model_dir=language", "--shard_lines=5"], "found work in shards without --input"),
+    ("generate", ["--model_dir=language", "--max_unknown=0.5"], "found --max_unknown with a language model"),
+    ("generate", ["--model_dir=libreoffice_en_fr"], "found no --input"),
+    ("generate", ["--model_dir=libreoffice_en_fr", "--input=input", "--alignments=out"], "that has no attention"),
+    ("generate", ["--model_dir=libreoffice_en_fr", "--input=input", "--coverage_penalty=1"], "that has no attention"),
+    ("generate", ["--model_dir=libreoffice_en_fr", "--input=input", "--replace_unknown"], "neither attention nor"),
+    ("generate", ["--model_dir=libreoffice_en_fr", "--input=input", "--character_beam=2"], "that spells no words"),
+    ("generate", ["--model_dir=libreoffice_en_fr", "--model_dir=reverse", "--input=input"], "found another source voc"),
+    ("score", ["--model_dir=reverse", *PARALLEL], "found a model of p.source . target."),
+    ("score", ["--model_dir=libreoffice_en_fr", "--reverse_model_dir=libreoffice_en_fr", *PARALLEL], "--reverse_model"),
+    ("score", ["--model_dir=libreoffice_en_fr", "--alignments=links", *PARALLEL], "that has no attention"),
+    ("select", ["--source=input", "--output=out", *SELECTED], "expected one of p.source . target."),
+    ("select", ["--source=input", "--output=out", *SELECTED, "--model_dir=language"], "found a language model"),
+    ("select", [*IN_DOMAIN, "--output=out", "--general_source=libreoffice_en_fr"], "check --general_source"),
+    ("report", ["--model_dir=reverse", "--output=out"], "found a model of p.source . target."),
+    ("report", ["--model_dir=language", "--output=out"], "found a language model"),
+    ("serve", ["--model_dir=language"], "found a language model"),
+    ("export", ["--model_dir=language", "--export_dir=served"], "found a language model"),
+    ("export", ["--model_dir=libreoffice_en_fr", "--export_dir=served", "--version=3"], "found an existing version"),
+    ("export", ["--model_dir=libreoffice_en_fr", "--export_dir=served", "--replace_unknown"], "neither attention nor"),
+    ("export", ["--model_dir=libreoffice_en_fr", "--export_dir=served", "--coverage_penalty=1"], "has no attention"),
+    ("verify", ["--model_dir=language", "--export_dir=served"], "found a language model"),
+    ("distill", [*DISTILLED, "--model_dir=language", "--updates=1"], "found a language model"),
+    ("train", [*BEGUN, "--units=32"], "found --units=32, expected --units=200 as in the model of --initial_model"),
+    ("train", [*BEGUN, "--reverse"], "found --reverse=True, expected --reverse=False"),
+    ("train", [*BEGUN, "--architecture=recurrent"], "expected --architecture=encdec"),
+    ("train", [*BEGUN, "--source_vocabulary=input"], "found --source_vocabulary with --initial_model"),
+]
+
+
+def save_description(folder, **values):
+    """Writes what commands read of a model before Keras is imported: all of it but the weights."""
+    folder.mkdir()
+    config = {"format": 1, "direction": "forward", "tokenization": None, "has_source": True, "sha256": {}, "model": {}}
+    (folder / "config.json").write_text(json.dumps({**config, "architecture": "encdec", **values}))
+    for name in ("best.keras", "source.vocab", "target.vocab"):
+        (folder / name).write_text("mot\n")
+
+
+def test_a_model_that_a_command_cannot_use_is_found_before_keras_is_imported(tmp_path):
+    save_description(tmp_path / "reverse", direction="reverse")
+    save_description(tmp_path / "language", architecture="language_model", has_source=False)
+    (tmp_path / "served" / "3").mkdir(parents=True)
+    for name in ("input", "links"):
+        (tmp_path / name).write_text("a ||| b ||| 1\n")
+    code = f"""
+import contextlib, importlib, io, re, sys
+for name, arguments, expected in {WRONG_MODELS!r}:
+    errors = io.StringIO()
+    with contextlib.redirect_stderr(errors):
+        status = importlib.import_module("keras_encdec.cli." + name).COMMAND.main(arguments)
+    assert status in (1, 2) and re.search(expected, errors.getvalue()), (name, arguments, errors.getvalue())
+    assert "keras" not in sys.modules, (name, arguments)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
+    assert not (tmp_path / "out").exists() and not (tmp_path / "new").exists()
 
 
 def test_wrong_paths_and_contradictions_are_found_before_keras_is_imported(tmp_path):

@@ -34,7 +34,7 @@ def test_flags_are_passed_on(tmp_path, monkeypatch):
     done = succeed(
         in_process(
             COMMAND,
-            "--model_dir=m",
+            "--model_dir=libreoffice_en_fr",
             "--output=o",
             "--phrase_table=t",
             "--source=s",
@@ -45,7 +45,14 @@ def test_flags_are_passed_on(tmp_path, monkeypatch):
             *given,
         )
     )
-    files = {"model_dir": "m", "output": "o", "phrase_table": "t", "source": "s", "target": "r", "compare_with": ["n"]}
+    files = {
+        "model_dir": "libreoffice_en_fr",
+        "output": "o",
+        "phrase_table": "t",
+        "source": "s",
+        "target": "r",
+        "compare_with": ["n"],
+    }
     expected = ReportOptions(phrases=("le chat, noir", "été"), **options)
     assert calls == [((), {**files, "options": expected})]
     expected = f"Report of 2 sections in 2.0 s, a page of 1.2 MB: {tmp_path}/index.html"
@@ -57,5 +64,9 @@ def test_unusable_arguments_are_errors(tmp_path, monkeypatch):
     fail(in_process(COMMAND, "--model_dir=m", "--output=o", "--samples=0"), 2, "samples=0")
     fail(in_process(COMMAND, "--model_dir=/none", f"--output={tmp_path}"), 1, "/none: found no such directory")
     monkeypatch.setattr("keras_encdec.cli.report.check_paths", lambda *paths, folders: None)
-    fail(in_process(COMMAND, "--model_dir=m", "--output=o", "--target=t"), 2, "found --target without --source")
+    fail(
+        in_process(COMMAND, "--model_dir=m", "--output=o", "--target=t"),
+        2,
+        "found --target without --source",
+    )
     fail(in_process(COMMAND, "--model_dir=m", "--output=o", "--phrase=p"), 2, "found --phrase without --phrase_table")

@@ -155,6 +155,7 @@ def test_a_language_model_generates_without_a_source(generated, tmp_path):
     assert_close_texts(text, "".join(lines))
     for arguments, message in (
         ({"input": tmp_path / "lm" / "config.json"}, "found input with a language model"),
+        ({"input": None, "max_unknown": 0.5}, "max_unknown with a language model"),
         ({"input": None, "max_length_factor": 2.0}, "max_length_factor with a language model"),
     ):
         with pytest.raises(ConfigurationError, match=message):
@@ -261,7 +262,7 @@ def test_pieces_are_joined(generated, tmp_path):
         ({"average": "geometric"}, "average with a TextGenerator, expected it as an argument of the TextGenerator"),
         ({"dtype": "bfloat16"}, "dtype with a TextGenerator, expected it as an argument of the TextGenerator"),
         ({"dtype": "float16"}, "dtype='float16', expected one of float32, bfloat16"),
-        ({"beams": 3}, "unknown hyper-parameter 'beams', expected one of encoding, alignments"),
+        ({"beams": 3}, "unknown hyper-parameter 'beams', expected one of encoding, max_unknown"),
         ({"input": None}, "found no input"),
         ({"alignments": "links"}, "found alignments with a model that has no attention"),
         ({"alignment_format": "links"}, "alignment_format without alignments"),
@@ -325,6 +326,21 @@ def test_a_summary_says_how_many_words_of_the_input_are_unknown(generator, sourc
     assert share.startswith("input: 66.67 %") and warning.startswith("warning: most of the input's words are unknown")
     (tmp_path / "other").write_text("s1 s2\n")
     assert not generate_file(generator, tmp_path / "other", tmp_path / "out", "greedy").remarks
+
+
+@pytest.mark.parametrize("shards", [{}, {"shard_lines": 1}])
+def test_too_many_unknown_words_stop_the_work_before_the_search(generator, tmp_path, monkeypatch, shards):
+    (tmp_path / "other").write_text("das ist s1\n")
+
+    def generate(most):
+        return generate_file(generator, tmp_path / "other", tmp_path / "out", "greedy", max_unknown=most, **shards)
+
+    with monkeypatch.context() as patch, pytest.raises(InputError) as caught:
+        patch.setattr(generator, "generate", lambda *_, **__: pytest.fail("the search began"))
+        generate(0.66)
+    assert "found 66.7 % of the 3 source words so far unknown to the model, expected 66 % at most" in str(caught.value)
+    assert not (tmp_path / "out").exists()
+    assert generate(0.67).lines == 1
 
 
 def test_processes_generate_the_same_targets(generated, generator, model, source, monkeypatch):

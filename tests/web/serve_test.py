@@ -69,10 +69,10 @@ def test_flags_are_passed_on(monkeypatch):
     calls = []
     monkeypatch.setattr(sys.modules[serve.__module__], "serve", lambda say, **named: calls.append(named))
     monkeypatch.setattr("keras_encdec.cli.serve.check_paths", lambda *paths: None)
-    flags = ["--model_dir=m", "--host=h", "--port=1", "--phrase_table=t", "--encoding=latin-1"]
+    flags = ["--model_dir=libreoffice_en_fr", "--host=h", "--port=1", "--phrase_table=t", "--encoding=latin-1"]
     assert COMMAND.main([*flags, "--max_words=9", "--requests_per_minute=8"]) == 0
     options = ServeOptions(host="h", port=1, max_words=9, requests_per_minute=8, encoding="latin-1")
-    assert calls == [{"model_dir": "m", "phrase_table": "t", "input": None, "options": options}]
+    assert calls == [{"model_dir": "libreoffice_en_fr", "phrase_table": "t", "input": None, "options": options}]
 
 
 def test_without_flags_it_serves_the_model_of_the_package_with_the_phrases_of_its_table(monkeypatch, tmp_path):

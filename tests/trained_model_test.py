@@ -1,0 +1,75 @@
+"""What a trained model can be used for, read from its directory."""
+
+import json
+
+import pytest
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.errors import InputError
+from keras_encdec.trained_model import (
+    TrainedModel,
+    check_alike,
+    check_can_replace_unknown,
+    check_is_language_model,
+    check_translates,
+)
+
+
+def described(folder, words="mot\n", **values):
+    folder.mkdir()
+    config = {"format": 1, "direction": "forward", "tokenization": None, "has_source": True, "sha256": {}, "model": {}}
+    (folder / "config.json").write_text(json.dumps({**config, "architecture": "recurrent", **values}))
+    for side in ("source", "target"):
+        (folder / f"{side}.vocab").write_text(words)
+        (folder / f"{side}.characters").write_text("m\no\nt\n")
+    return TrainedModel.read(folder)
+
+
+@pytest.mark.parametrize(
+    ("values", "has_attention"),
+    [
+        ({"model": {"attention": "global", "dtype": "float32"}}, True),
+        ({"model": {"attention": "none"}}, False),
+        ({"model": {"attention": "none", "attention_score": "general", "input_feeding": False}}, False),  # version 0.1
+        ({"architecture": "encdec"}, False),
+        ({"architecture": "cslm", "has_source": False}, False),
+        ({"architecture": "of another program"}, True),  # only the loaded model can tell
+        ({"model": {"units": "many"}}, True),
+    ],
+)
+def test_attention_is_known_from_the_hyperparameters(tmp_path, values, has_attention):
+    assert described(tmp_path / "model", **values).carries_attention is has_attention
+
+
+def test_characters_are_known_from_the_vocabularies(tmp_path):
+    plain = described(tmp_path / "plain")
+    spelling = described(tmp_path / "spelling", sha256={"target.characters": "0"})
+    assert (plain.spells_words, spelling.spells_words) == (False, True)
+    assert spelling.target_vocabulary.characters.words == ["m", "o", "t"]
+    with pytest.raises(InputError, match=r"spelling: found another target characters than in .*plain"):
+        check_alike([plain, spelling])
+
+
+def test_position_words_or_attention_tell_the_source_of_an_unknown_word(tmp_path):
+    plain, positions = described(tmp_path / "plain"), described(tmp_path / "positions", "mot\nunkpos_0\n")
+    assert (plain.has_position_words, positions.has_position_words) == (False, True)
+    check_can_replace_unknown(carries_attention=False, has_position_words=True)
+    check_can_replace_unknown(carries_attention=True, has_position_words=False)
+    with pytest.raises(ConfigurationError, match="neither attention nor position words"):
+        check_can_replace_unknown(carries_attention=False, has_position_words=False)
+
+
+def test_kinds_and_directions(tmp_path):
+    forward, reverse = described(tmp_path / "forward"), described(tmp_path / "reverse", direction="reverse")
+    language = described(tmp_path / "language", architecture="language_model", has_source=False)
+    check_translates(forward)
+    check_translates(reverse, reverse=True, flag="--other")
+    assert language.source_vocabulary.words == []
+    for model, found in ((reverse, "found a model of p"), (language, "found a language model")):
+        with pytest.raises(InputError, match=f"{found}.* check --model_dir"):
+            check_translates(model)
+    check_is_language_model(language.has_source, language.path, "--general_target")
+    with pytest.raises(InputError, match="found a translation model.* check --general_target"):
+        check_is_language_model(forward.has_source, forward.path, "--general_target")
+    with pytest.raises(InputError, match="found another direction"):
+        check_alike([forward, reverse])
