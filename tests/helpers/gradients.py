@@ -51,6 +51,40 @@ def score_gradients(model, source, target, **characters):
     return {v.path: keras.ops.convert_to_numpy(g) for v, g in zip(variables, gradients, strict=True)}
 
 
+def gradients_by(read, model, *ids, **inputs):
+    """The gradients of `score_gradients`, as `read(model)` gives the weights: they are put in the weights' place."""
+    gradients = score_gradients(model, *ids, **inputs)
+    for variable in model.trainable_variables:
+        variable.assign(gradients[variable.path])
+    return read(model)
+
+
+def assert_finite_differences(gradients, total, weights, elements=6, first_row=lambda name: 0, tolerance=1e-6):
+    """Compares random elements of gradients with central differences in float64.
+
+    Args:
+        gradients, weights: structures of arrays of the same form.
+        total: function of the weights to a number.
+        elements: int. Elements of each array to compare.
+        first_row: function of an array's name, of a dict, to the first row that is compared.
+        tolerance: float.
+    """
+    weights = keras.tree.map_structure(np.array, weights)
+    random, step = np.random.default_rng(1), 1e-6
+    pairs = zip(keras.tree.flatten_with_path(gradients), keras.tree.flatten(weights), strict=True)
+    for (path, gradient), weight in pairs:
+        for _ in range(elements if weight.size else 0):
+            lowest = [first_row(path[0]), *[0] * weight.ndim][: weight.ndim]
+            place = tuple(map(int, random.integers(lowest, weight.shape)))
+            value, totals = weight[place], []
+            for moved in (value + step, value - step):
+                weight[place] = moved
+                totals.append(total(weights))
+            weight[place] = value
+            difference = (totals[0] - totals[1]) / (2 * step)
+            np.testing.assert_allclose(gradient[place], difference, atol=tolerance, rtol=1e-6, err_msg=str(path))
+
+
 def gradients_of(total, arguments, outputs):
     """The outputs of a function and the gradients of a scalar, in each way in which the backend runs them.
 

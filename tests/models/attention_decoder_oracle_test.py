@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 import recurrent_oracle
-from gradients import double_precision, score_gradients
+from gradients import assert_finite_differences, double_precision, gradients_by
 from recurrent_toys import PAIRS, SOURCE, TARGET, nested_weights, toy
 
 from keras_encdec.backend.compiled_call import compiled_call
@@ -105,20 +105,12 @@ def test_gradients_are_finite_differences_of_the_equations(choices):
     with double_precision():
         model = toy(dtype="float64", **choices)
         weights = nested_weights(model)
-        gradients = score_gradients(model, SOURCE, TARGET)
-        for variable in model.trainable_variables:
-            variable.assign(gradients[variable.path])
-        found = nested_weights(model)  # the gradients now stand where the weights stood
-    random, step = np.random.default_rng(1), 1e-6
-    for weight, gradient in zip(keras.tree.flatten(weights), keras.tree.flatten(found), strict=True):
-        for _ in range(3 if weight.size else 0):
-            place = tuple(random.integers(size) for size in weight.shape)
-            value, totals = weight[place], []
-            for moved in (value + step, value - step):
-                weight[place] = moved
-                totals.append(sum(log_probs.sum() for log_probs, _ in expected_of(model, weights)))
-            weight[place] = value
-            np.testing.assert_allclose(gradient[place], (totals[0] - totals[1]) / (2 * step), atol=1e-6, rtol=1e-6)
+        found = gradients_by(nested_weights, model, SOURCE, TARGET)
+
+    def total(arrays):
+        return sum(log_probs.sum() for log_probs, _ in expected_of(model, arrays))
+
+    assert_finite_differences(found, total, weights, elements=3)
 
 
 @pytest.mark.parametrize(
