@@ -5,6 +5,7 @@ import math
 import os
 import pathlib
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -237,29 +238,19 @@ def _open(
     *source_paths, path = paths
     source_path = next(iter(source_paths), None)
     tokenizer = Tokenizer(**tokenization) if tokenization else None
+    reading: dict[str, Any] = {
+        "source_path": source_path,
+        "encoding": data.encoding,
+        "on_error": data.on_error,
+        "tokenizer": tokenizer,
+        "reverse": data.reverse,
+    }
     if data.has_position_words:
-        with open_aligned_pairs(
-            path,
-            data.registered_format,
-            alignment=alignment,
-            max_length=max_length,
-            source_path=source_path,
-            encoding=data.encoding,
-            on_error=data.on_error,
-            tokenizer=tokenizer,
-            reverse=data.reverse,
-        ) as opened:
+        alignments: dict[str, Any] = {"alignment": alignment, "max_length": max_length}
+        with open_aligned_pairs(path, data.registered_format, **reading, **alignments) as opened:
             yield opened
         return
-    with open_pairs(
-        path,
-        data.registered_format,
-        source_path=source_path,
-        encoding=data.encoding,
-        on_error=data.on_error,
-        tokenizer=tokenizer,
-        reverse=data.reverse,
-    ) as (records, reader):
+    with open_pairs(path, data.registered_format, **reading) as (records, reader):
         yield records if config.has_source else (([], target) for _, target in records), reader
 
 

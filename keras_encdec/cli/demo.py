@@ -16,6 +16,7 @@ from keras_encdec.configuration import Configuration, hyperparameter
 
 if TYPE_CHECKING:
     from keras_encdec.analysis import Preferences, ReportSummary
+    from keras_encdec.model_directory import ModelDirectory
     from keras_encdec.scoring.score_file import ScoreSummary
     from keras_encdec.trainers import TrainingConfig, TrainingData, TrainingResult
 
@@ -77,8 +78,6 @@ def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.
         InputError: if another demonstration is training in `output_dir`, or if it holds a model, a table or a moses.ini
             that is not from an earlier demonstration.
     """
-    from keras_encdec.analysis import perplexity
-    from keras_encdec.data import Batches, PreparedPairs
     from keras_encdec.datasets import libreoffice_en_fr
     from keras_encdec.model_directory import ModelDirectory
     from keras_encdec.runtime.files import check_local
@@ -110,13 +109,8 @@ def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.
     if training.signal is not None:
         return DemonstrationResult(model_dir, table, ini, training)
 
-    print("\n2. Does the source matter? Perplexity per target token, on pairs held out of the training:\n")
     directory = ModelDirectory.load(model_dir)
-    held_out = Batches(PreparedPairs(model_dir / "prepared"), 128, range(HELD_OUT)).once()
-    perplexities = perplexity(directory.model, held_out), perplexity(directory.model, held_out, with_source=False)
-    print(f"   {perplexities[0]:10.2f}   the model")
-    print(f"   {perplexities[1]:10.2f}   the same decoder with the summary zeroed")
-
+    perplexities = _show_perplexities(directory)
     print("\n3. Score the whole table: one more p(target | source) on each line.\n")
     options = ScoringOptions(moses_ini=str(dataset.moses_ini), moses_ini_out=str(ini))
     files = {"input": dataset.phrase_table, "output": table, "moses_ini": dataset.moses_ini, "moses_ini_out": ini}
@@ -124,15 +118,23 @@ def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.
     summary = score_file(directory, dataset.phrase_table, table, options, progress=ReadingProgress)
     print(summary, file=sys.stderr)
 
-    print("\n4. What the table's own p(target | source) prefers, and what the model prefers (the paper's Table 2):\n")
-    preferences = _preferences(table)
-    for phrase in preferences:
-        print(f"   {phrase.source}")
-        for by_table, by_model in zip(phrase.by_table(), phrase.by_model(), strict=True):
-            print(f"      {by_table:<38}{by_model}")
+    preferences = _show_preferences(table)
     written = demonstration_report(model_dir, dataset.phrase_table, page.parent)
     print(NEXT.format(ini=ini, model_dir=model_dir, activation=_activation()))
     return DemonstrationResult(model_dir, table, ini, training, *perplexities, summary, preferences, written)
+
+
+def _show_perplexities(directory: "ModelDirectory") -> tuple[float, float]:
+    """Shows and returns the perplexity of held-out pairs with the source and without it."""
+    from keras_encdec.analysis import perplexity
+    from keras_encdec.data import Batches, PreparedPairs
+
+    print("\n2. Does the source matter? Perplexity per target token, on pairs held out of the training:\n")
+    held_out = Batches(PreparedPairs(directory.path / "prepared"), 128, range(HELD_OUT)).once()
+    perplexities = perplexity(directory.model, held_out), perplexity(directory.model, held_out, with_source=False)
+    print(f"   {perplexities[0]:10.2f}   the model")
+    print(f"   {perplexities[1]:10.2f}   the same decoder with the summary zeroed")
+    return perplexities
 
 
 def _activation() -> str:
@@ -217,11 +219,15 @@ def demonstration_report(model_dir: pathlib.Path, table: pathlib.Path, folder: p
     return written
 
 
-def _preferences(table: pathlib.Path) -> "tuple[Preferences, ...]":
-    """Returns five frequent phrases of three to five words with at least four options, which share no long words."""
+def _show_preferences(table: pathlib.Path) -> "tuple[Preferences, ...]":
+    """Shows and returns what the table and the model prefer for five frequent phrases.
+
+    The phrases have three to five words and at least four options, and share no long words.
+    """
     from keras_encdec.analysis import read_preferences
     from keras_encdec.formats.fields import split_tokens
 
+    print("\n4. What the table's own p(target | source) prefers, and what the model prefers (the paper's Table 2):\n")
     candidates = [
         phrase
         for phrase in read_preferences(table, model_score=4)
@@ -235,6 +241,9 @@ def _preferences(table: pathlib.Path) -> "tuple[Preferences, ...]":
         if words and not words & used and len(shown) < SHOWN:
             shown.append(phrase)
             used |= words
+            print(f"   {phrase.source}")
+            for by_table, by_model in zip(phrase.by_table(), phrase.by_model(), strict=True):
+                print(f"      {by_table:<38}{by_model}")
     return tuple(shown)
 
 

@@ -81,22 +81,22 @@ class SearchFunctions:
         return {"words": candidates.words, "weights": self._candidate_weights(*candidates)}
 
 
-class _Start(keras.layers.Layer):
-    def __init__(self, ensemble: Ensemble) -> None:
-        super().__init__(name="start", dtype="float32", autocast=False)
+class _EnsembleCall(keras.layers.Layer):
+    """Base of the calls of an ensemble that are compiled."""
+
+    def __init__(self, ensemble: Ensemble, name: str = "ensemble_call") -> None:
+        # No autocast: the tensors of the state have different dtypes.
+        super().__init__(name=name, dtype="float32", autocast=False)
         self.ensemble = ensemble
         self.built = True
 
+
+class _Start(_EnsembleCall):
     def call(self, source: Tensor, characters: Sequence[Tensor] = ()) -> tuple[EnsembleState, EnsembleMemory]:
         return self.ensemble.start(source, characters)
 
 
-class _LogProbs(keras.layers.Layer):
-    def __init__(self, ensemble: Ensemble) -> None:
-        super().__init__(name="log_probs", dtype="float32", autocast=False)
-        self.ensemble = ensemble
-        self.built = True
-
+class _LogProbs(_EnsembleCall):
     def call(
         self, previous: Tensor, words: Tensor, state: EnsembleState, memory: EnsembleMemory
     ) -> tuple[Tensor, EnsembleState]:
@@ -105,22 +105,15 @@ class _LogProbs(keras.layers.Layer):
         return ops.reshape(chosen, ops.shape(words)), state
 
 
-class _CandidateWeights(keras.layers.Layer):
-    def __init__(self, ensemble: Ensemble) -> None:
-        super().__init__(name="candidate_weights", dtype="float32", autocast=False)
-        self.ensemble = ensemble
-        self.built = True
-
+class _CandidateWeights(_EnsembleCall):
     def call(self, words: Tensor, allowed: Tensor) -> EnsembleCandidates:
         return self.ensemble.candidate_weights(words, allowed)
 
 
-class _Step(keras.layers.Layer):
+class _Step(_EnsembleCall):
     def __init__(self, ensemble: Ensemble, sampler: Sampler, with_attention: bool) -> None:
-        # No autocast: the tensors of the state have different dtypes.
-        super().__init__(name="step", dtype="float32", autocast=False)
-        self.ensemble, self.sampler, self.with_attention = ensemble, sampler, with_attention
-        self.built = True
+        super().__init__(ensemble, name="step")
+        self.sampler, self.with_attention = sampler, with_attention
 
     def call(
         self,

@@ -101,6 +101,13 @@ def _check_scores(scores: Sequence[bytes]) -> None:
 
 # Moses takes the logarithm of each score and replaces lower values by this one.
 LOWEST_LOG_PROBABILITY = -100.0
+
+
+def log_score(score: float) -> float:
+    """Returns the logarithm of a score of a phrase table as Moses takes it: -100 at the lowest."""
+    return max(math.log(score), LOWEST_LOG_PROBABILITY) if score > 0 else LOWEST_LOG_PROBABILITY
+
+
 # e^88 is the largest power of e, with an integer exponent, that is finite in single precision, which Moses uses.
 _HIGHEST_COUNT = 88
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 from keras_encdec.errors import InputError, shortened
 from keras_encdec.formats.encodings import escape, model_words, unescape
 from keras_encdec.formats.feature_weights import check_weights
-from keras_encdec.formats.phrase_table import LOWEST_LOG_PROBABILITY, PhraseTableRecord
+from keras_encdec.formats.phrase_table import PhraseTableRecord, log_score
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.progress import Progress
 from keras_encdec.smt.ngrams.ngram_model import NgramModel
@@ -170,12 +170,8 @@ def read_phrases(
                     lines.path,
                     lines.line_number,
                 )
-            phrases.setdefault(source, []).append((escape(" ".join(target)), tuple(map(_log_prob, scores))))
+            phrases.setdefault(source, []).append((escape(" ".join(target)), tuple(map(log_score, scores))))
     return phrases
-
-
-def _log_prob(score: float) -> float:
-    return max(math.log(score), LOWEST_LOG_PROBABILITY) if score else LOWEST_LOG_PROBABILITY
 
 
 class PhraseOptions:

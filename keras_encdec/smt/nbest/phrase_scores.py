@@ -2,14 +2,13 @@
 
 import dataclasses
 import functools
-import math
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence, Set
 from typing import NamedTuple
 
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath, InputLines, PhraseTableReader, model_words
-from keras_encdec.formats.phrase_table import LOWEST_LOG_PROBABILITY
+from keras_encdec.formats.phrase_table import log_score
 from keras_encdec.runtime.progress import Progress
 
 
@@ -158,7 +157,7 @@ def read_phrase_scores(
             if min(scores) >= 0:
                 words = model_words(record.target)
                 longest = max(longest, len(words))
-                targets.setdefault(" ".join(words), []).append(tuple(map(_log, scores)))
+                targets.setdefault(" ".join(words), []).append(tuple(map(log_score, scores)))
         if not reader.num_scores:
             raise InputError(
                 f"found {reader.malformed:,} lines, all malformed",
@@ -174,7 +173,3 @@ def _occurs(phrase: str, suffixes: Sequence[str]) -> bool:
     """Returns whether a sorted list of suffixes has one that begins with the phrase."""
     index = bisect_left(suffixes, f"{phrase} ")
     return index < len(suffixes) and suffixes[index].startswith(f"{phrase} ")
-
-
-def _log(score: float) -> float:
-    return max(LOWEST_LOG_PROBABILITY, math.log(score)) if score > 0 else LOWEST_LOG_PROBABILITY
