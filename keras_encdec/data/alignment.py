@@ -73,6 +73,7 @@ def align(
     target_sentences: Sequence[Words],
     aligner: str = DEFAULT_ALIGNER,
     symmetrization: str = DEFAULT_SYMMETRIZATION,
+    round_done: Callable[[], None] = lambda: None,
 ) -> list[Points]:
     """Aligns words in both directions and symmetrizes.
 
@@ -87,6 +88,7 @@ def align(
         target_sentences: list of lists of str, of the same length. The words of each translation.
         aligner: str. One of `ALIGNERS`. Defaults to "fast_align".
         symmetrization: str. One of `SYMMETRIZATIONS`. Defaults to "grow_diag_final_and".
+        round_done: see `train_aligner`. It is called for both directions.
 
     Returns:
         list with an entry for each sentence pair: the sorted list of `(source_index, target_index)`, from 0.
@@ -100,8 +102,14 @@ def align(
     _check(source_sentences, target_sentences)
     pairs = list(zip(source_sentences, target_sentences, strict=True))
     swapped = [(target, source) for source, target in pairs]
-    directions = [directional_links(train_aligner(aligner, side), side) for side in (pairs, swapped)]
+    directions = [directional_links(train_aligner(aligner, side, round_done), side) for side in (pairs, swapped)]
     return [symmetrize(direct, inverse, symmetrization) for direct, inverse in zip(*directions, strict=True)]
+
+
+def number_of_rounds(aligner: str = DEFAULT_ALIGNER) -> int:
+    """Returns the number of rounds of training of an aligner in both directions; 0 if a model plans it itself."""
+    rounds = [rounds for _, rounds in ALIGNERS[aligner]]
+    return 2 * sum(rounds) if all(rounds) else 0
 
 
 def train_aligner(

@@ -5,12 +5,13 @@ import contextlib
 import math
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from keras_encdec.data.alignment import align, check_aligner
+from keras_encdec.data.alignment import Points, align, check_aligner, number_of_rounds
 from keras_encdec.errors import InputError
 from keras_encdec.formats import PairFormat, Record, RecordReader, model_words, pair_format
 from keras_encdec.formats.alignments import Links, LinksLine, embedded_links, links_from_file
+from keras_encdec.runtime.progress import CountedInput, CountedWork, Progress, ShowProgress
 from keras_encdec.text.tokenizer import Tokenizer, split_tokens
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 TOKENIZED_AT_ONCE = 1024
 
 WordPair = tuple[list[str], list[str]]
+Item = TypeVar("Item")
 
 
 @contextlib.contextmanager
@@ -122,6 +124,7 @@ def open_aligned_pairs(
     tokenizer: Tokenizer | None = None,
     reverse: bool = False,
     max_length: int | None = None,
+    progress: ShowProgress = Progress,
 ) -> Generator[tuple[Iterator[AlignedPair], RecordReader[Record]]]:
     """Opens a file of pairs with their word alignment, which is read from a file or the lines, or made by `align`.
 
@@ -134,6 +137,8 @@ def open_aligned_pairs(
             Defaults to `False`.
         max_length: int. Maximum number of words of a side for `align`. Longer pairs get no links, like pairs with an
             empty side. Defaults to `None`: no limit.
+        progress: called with the lines, the rounds of alignment or the pairs, and the unit that is counted, as each
+            step begins. Defaults to `Progress`, which shows nothing.
 
     Yields:
         tuple: an iterator of `(source words, target words, links)`, malformed lines left out, and the reader, as
@@ -155,14 +160,14 @@ def open_aligned_pairs(
             tokenizer=tokenizer,
             reverse=reverse,
         ) as (pairs, reader):
-            yield _aligned(pairs, max_length), reader
+            yield _aligned(pairs, reader, max_length, progress), reader
         return
     with known.open_reader(path, source_path, encoding, on_error) as reader:
         reader.kept = "leave such lines out"
         records = links_from_file(reader, alignment) if alignment else embedded_links(reader, known)
         waiting: collections.deque[LinksLine] = collections.deque()
         pairs = record_words(_records(records, waiting), known, tokenizer)
-        yield _linked(pairs, waiting, reverse), reader
+        yield _counted(_linked(pairs, waiting, reverse), reader.lines, "pairs", progress), reader
 
 
 def _records(records: Iterable[tuple[Record, LinksLine]], waiting: collections.deque[LinksLine]) -> Iterator[Record]:
@@ -178,10 +183,23 @@ def _linked(pairs: Iterable[WordPair], waiting: collections.deque[LinksLine], re
         yield (target, source, [(j, i) for i, j in links]) if reverse else (source, target, links)
 
 
-def _aligned(pairs: Iterable[WordPair], max_length: int | None) -> Iterator[AlignedPair]:
-    pairs, longest = list(pairs), math.inf if max_length is None else max_length
+def _aligned(
+    read: Iterable[WordPair], reader: RecordReader[Record], max_length: int | None, progress: ShowProgress
+) -> Iterator[AlignedPair]:
+    pairs = list(_counted(read, reader.lines, "pairs", progress))
+    longest = math.inf if max_length is None else max_length
     alignable = [i for i, pair in enumerate(pairs) if all(1 <= len(side) <= longest for side in pair)]
-    links = align([pairs[i][0] for i in alignable], [pairs[i][1] for i in alignable]) if alignable else []
+    links: list[Points] = []
+    if alignable:
+        work = CountedWork(number_of_rounds())
+        with progress(work, "rounds of alignment") as shown:
+
+            def round_done() -> None:
+                work.bytes_read += 1
+                shown.add(1)
+
+            sources, targets = ([pairs[i][side] for i in alignable] for side in (0, 1))
+            links = align(sources, targets, round_done=round_done)
     links_of = dict(zip(alignable, links, strict=True))
     for i, (source, target) in enumerate(pairs):
         yield source, target, links_of.get(i, [])
@@ -226,3 +244,10 @@ def without_autotuning(dataset: "tf.data.Dataset") -> "tf.data.Dataset":
     options.autotune.enabled = False
     options.experimental_optimization.inject_prefetch = False
     return dataset.with_options(options)
+
+
+def _counted(items: Iterable[Item], lines: CountedInput, unit: str, progress: ShowProgress) -> Iterator[Item]:
+    with progress(lines, unit) as shown:
+        for item in items:
+            yield item
+            shown.add(1)

@@ -61,6 +61,8 @@ class InputLines:
     [b'one', b'two\r', b'three'] 3 False
     """
 
+    #: What has happened to the part of the file that progress shows.
+    done: ClassVar[str] = "read"
     # The lines of the standard input that were opened last: two readers at once would get alternate blocks.
     _standard_input: ClassVar["weakref.ref[InputLines] | None"] = None
 

@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from typing import Protocol, Self, TextIO
+from typing import ClassVar, Protocol, Self, TextIO
 
 from tqdm import tqdm
 
@@ -20,7 +20,11 @@ class CountedInput(Protocol):
     Attributes:
         bytes_read: int. Bytes read so far of the file on disk.
         bytes_total: int. Size of the file on disk, 0 when it is a pipe.
+        done: str. What has happened to the part that is counted, such as "read".
     """
+
+    @property
+    def done(self) -> str: ...
 
     @property
     def bytes_read(self) -> int: ...
@@ -40,6 +44,7 @@ class CountedWork:
 
     bytes_total: int
     bytes_read: int = 0
+    done: ClassVar[str] = "done"
 
 
 class Progress:
@@ -113,7 +118,13 @@ class ReadingProgress(Progress):
         self._bar = None
         if self._stream.isatty():
             self._bar = tqdm(
-                total=lines.bytes_total or None, unit="B", unit_scale=True, dynamic_ncols=True, file=self._stream
+                total=lines.bytes_total or None,
+                unit="B",
+                unit_scale=True,
+                dynamic_ncols=True,
+                file=self._stream,
+                # Work that is not a file has no bytes per second, which is tqdm's own rate.
+                bar_format=None if lines.done == "read" else "{l_bar}{bar}| [{elapsed}<{remaining}{postfix}]",
             )
 
     def add(self, count: int) -> None:
@@ -123,7 +134,7 @@ class ReadingProgress(Progress):
             self._record.update(self.count, share=self.lines.bytes_read / total if total else None)
         if self._bar is not None:
             self._bar.update(self.lines.bytes_read - self._bar.n)
-            self._bar.set_postfix_str(f"{self.rate:,.0f} {self.unit}/s")
+            self._bar.set_postfix_str(self._rate())
         elif self.seconds >= self._next_line:
             self._next_line = self.seconds + self._pause
             print(self._line(), file=self._stream, flush=True)
@@ -133,12 +144,36 @@ class ReadingProgress(Progress):
             self._bar.close()
 
     def _line(self) -> str:
-        done = f"{self.count:,} {self.unit}, {_per_second(self.rate)} {self.unit}/s"
+        done = f"{counted(self.count, self.unit)}, {self._rate()}"
         if not self.lines.bytes_total:  # a pipe, whose length is not known
             return done
         share = self.lines.bytes_read / self.lines.bytes_total
         left = self.seconds * (1 - share) / max(share, 1e-9)
-        return f"{done}, {share:.0%} read, about {_duration(left)} left"
+        return f"{done}, {share:.0%} {self.lines.done}, about {_duration(left)} left"
+
+    def _rate(self) -> str:
+        if 0 < self.rate < 1:  # such as rounds of alignment
+            return f"{1 / self.rate:,.0f} s each"
+        return f"{self.rate:,.0f} {self.unit}/s"
+
+
+def counted(count: int, unit: str) -> str:
+    """Returns a number with its unit, in the singular for one.
+
+    Args:
+        count: int.
+        unit: str, in the plural. Its first word is the one that changes.
+
+    Example:
+
+    >>> counted(1, "rounds of alignment"), counted(2000, "entries"), counted(1, "entries")
+    ('1 round of alignment', '2,000 entries', '1 entry')
+    """
+    if count == 1:
+        first, space, rest = unit.partition(" ")
+        first = first.removesuffix("ies") + "y" if first.endswith("ies") else first.removesuffix("s")
+        unit = first + space + rest
+    return f"{count:,} {unit}"
 
 
 def _per_second(rate: float) -> str:
@@ -181,9 +216,8 @@ class FileSummary:
         return self.lines / max(self.seconds, 1e-9)
 
     def __str__(self) -> str:
-        counted = self.unit if self.lines != 1 else self.unit.removesuffix("s")
         rate = f"{_per_second(self.rate)} {self.unit}/s"
-        return f"{self.lines:,} {counted} in {self.seconds:,.1f} s, {rate}: {self._result}"
+        return f"{counted(self.lines, self.unit)} in {self.seconds:,.1f} s, {rate}: {self._result}"
 
     @property
     def _result(self) -> str | os.PathLike[str]:

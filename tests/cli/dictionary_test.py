@@ -20,7 +20,7 @@ def test_flags_are_passed_on(files):
     flags = f"--alignment={files}/align", f"--output={files}/out"
     done = succeed(in_process(COMMAND, f"--source={files}/en", f"--target={files}/fr", *flags))
     assert (files / "out").read_text() == "The\tLe\t2\n"
-    assert done.stderr.startswith("1 entries from 2 pairs in ") and done.stderr.endswith(f" s: {files}/out\n")
+    assert done.stderr.startswith("1 entry from 2 pairs in ") and done.stderr.endswith(f" s: {files}/out\n")
     more = ["--tokenize", "--lowercase", "--min_count=1", "--reverse", "--on_error=keep", "--encoding=utf-8"]
     succeed(in_process(COMMAND, f"--tsv={files}/tsv", *flags, *more))
     assert (files / "out").read_text() == "chat\tcat\t1\nchien\tdog\t1\nle\tthe\t2\n"

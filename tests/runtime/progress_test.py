@@ -7,7 +7,7 @@ import re
 import pytest
 
 from keras_encdec.formats import InputLines
-from keras_encdec.runtime.progress import Progress, ReadingProgress
+from keras_encdec.runtime.progress import CountedWork, Progress, ReadingProgress
 
 
 class Terminal(io.StringIO):
@@ -51,6 +51,20 @@ def test_a_stream_that_is_not_a_terminal_gets_plain_lines(lines):
     first, last = stream.getvalue().splitlines()
     assert re.fullmatch(r"50,000 lines, [\d,]+ lines/s, \d\d% read, about 1 min left", first)
     assert re.fullmatch(r"99,000 lines, [\d,]+ lines/s, 100% read, about 1 min left", last)
+
+
+def test_slow_work_that_is_not_a_file_shows_the_time_of_each_step(monkeypatch):
+    work = CountedWork(10)
+    monkeypatch.setattr("time.monotonic", lambda: 0.0)
+    plain, terminal = io.StringIO(), Terminal()
+    shown = [ReadingProgress(work, "rounds of alignment", stream, pause=0) for stream in (plain, terminal)]
+    monkeypatch.setattr("time.monotonic", lambda: 50.0)
+    work.bytes_read = 1
+    for progress in shown:
+        progress.add(1)
+        progress.close()
+    assert plain.getvalue() == "1 round of alignment, 50 s each, 10% done, about 8 min left\n"
+    assert "50 s each" in terminal.getvalue() and "B/s" not in terminal.getvalue()
 
 
 def test_a_long_time_left_is_shown_in_hours(lines, monkeypatch):

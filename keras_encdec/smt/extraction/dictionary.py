@@ -2,16 +2,16 @@
 
 import collections
 import dataclasses
+import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from keras_encdec.data.pairs import AlignedPair, open_aligned_pairs
 from keras_encdec.errors import FilePath
 from keras_encdec.formats.encodings import FileEncoding, unencodable
 from keras_encdec.runtime.files import check_distinct_files
-from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.open_output import open_output
-from keras_encdec.runtime.progress import FileSummary, Progress
+from keras_encdec.runtime.progress import FileSummary, Progress, ShowProgress, counted
 from keras_encdec.smt.extraction.extraction_options import DictionaryOptions
 from keras_encdec.task_options import SHORTLIST_WORDS
 
@@ -56,7 +56,8 @@ class DictionarySummary(FileSummary):
 
     def __str__(self) -> str:
         left_out = f", {self.malformed:,} malformed ones left out" if self.malformed else ""
-        return f"{self.lines:,} entries from {self.pairs:,} pairs{left_out} in {self.seconds:,.1f} s: {self._result}"
+        entries, pairs = counted(self.lines, "entries"), counted(self.pairs, "pairs")
+        return f"{entries} from {pairs}{left_out} in {self.seconds:,.1f} s: {self._result}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,7 +164,7 @@ def write_dictionary(
     format: str = "tsv",
     source: FilePath | None = None,
     alignment: FilePath | None = None,
-    progress: Callable[[InputLines], Progress] = Progress,
+    progress: ShowProgress = Progress,
     **values: object,
 ) -> DictionarySummary:
     """Writes a dictionary: lines of a source word, its most frequent translation and their count, separated by tabs.
@@ -179,8 +180,8 @@ def write_dictionary(
         format: str. Name of a registered format, such as "tsv" or "parallel". Defaults to "tsv".
         source: the source sentences of parallel text. Optional.
         alignment: file of links. Without it, the pairs are aligned, see `open_aligned_pairs`. Optional.
-        progress: function that takes the InputLines that are read and returns a Progress, such as
-            `ReadingProgress`. Defaults to `Progress`, which shows nothing.
+        progress: called as each step begins with the lines or the rounds of alignment and the unit that is counted;
+            returns a Progress, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.
 
     Returns:
@@ -209,18 +210,20 @@ def write_dictionary(
             on_error=options.on_error,
             tokenizer=options.tokenizer(),
             reverse=options.reverse,
-        ) as (pairs, reader),
-        progress(reader.lines) as read,
+            progress=progress,
+        ) as (aligned, reader),
     ):
+        numbers = itertools.count()
+        pairs = (pair for pair, _ in zip(aligned, numbers, strict=False))
         entries: Sequence[DictionaryEntry | Translation]
         if options.shortlist:
             most = options.shortlist_words or SHORTLIST_WORDS
-            entries = translations(_counted(pairs, read), most, options.min_count or 1)
+            entries = translations(pairs, most, options.min_count or 1)
         else:
-            entries = dictionary_entries(_counted(pairs, read), options.min_count or MIN_COUNT)
+            entries = dictionary_entries(pairs, options.min_count or MIN_COUNT)
         for entry in entries:
             file.write(_line(entry, file_encoding, options.encoding, input))
-    return DictionarySummary(len(entries), time.monotonic() - start, output, read.count, reader.malformed)
+    return DictionarySummary(len(entries), time.monotonic() - start, output, next(numbers), reader.malformed)
 
 
 def _line(
@@ -230,9 +233,3 @@ def _line(
         return encoding.encode("\t".join((entry.source, entry.target, *entry.values)) + "\n")
     except UnicodeEncodeError as error:
         raise unencodable(error, encoding_name, path) from None
-
-
-def _counted(pairs: Iterable[AlignedPair], read: Progress) -> Iterator[AlignedPair]:
-    for pair in pairs:
-        yield pair
-        read.add(1)

@@ -16,7 +16,13 @@ from typing import BinaryIO, TypeVar
 import numpy as np
 
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.data.alignment import DEFAULT_ALIGNER, DEFAULT_SYMMETRIZATION, check_aligner, longest_sentence
+from keras_encdec.data.alignment import (
+    DEFAULT_ALIGNER,
+    DEFAULT_SYMMETRIZATION,
+    check_aligner,
+    longest_sentence,
+    number_of_rounds,
+)
 from keras_encdec.errors import FilePath
 from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files, is_url
 from keras_encdec.runtime.open_output import open_output
@@ -202,7 +208,8 @@ class ExtractionJob:
             batches: int. Number of batches.
             aligner: str. One of `keras_encdec.data.alignment.ALIGNERS`.
         """
-        with self._progress(CountedWork(0), "rounds of alignment") as shown:
+        work = CountedWork(number_of_rounds(aligner))
+        with self._progress(work, "rounds of alignment") as shown:
             futures = [
                 self._executor.submit(
                     align_direction, self._folder, batches, direction, aligner, _RoundCounter(self._folder)
@@ -216,7 +223,9 @@ class ExtractionJob:
                 )
                 for future in done:
                     future.result()
-                shown.add(_RoundCounter(self._folder).count() - shown.count)
+                if (done_now := _RoundCounter(self._folder).count()) > shown.count:
+                    work.bytes_read = done_now
+                    shown.add(done_now - shown.count)
 
     def extract(self, lengths: list[int], symmetrization: str, max_length: int) -> int:
         """Extracts the phrase pairs of all batches.

@@ -4,6 +4,7 @@ import pytest
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
+from keras_encdec.runtime.progress import Progress
 from keras_encdec.smt import DictionaryEntry, dictionary_entries, write_dictionary
 from keras_encdec.text.lexical_shortlist import read_translations
 from keras_encdec.text.rare_words import read_dictionary
@@ -27,6 +28,20 @@ def test_the_most_frequent_translation_is_taken_and_the_first_of_equally_frequen
     assert dictionary_entries(pairs, min_count=1) == dictionary_entries(pairs[::-1], min_count=1) == expected
     assert dictionary_entries(iter(pairs)) == expected[:1]
     assert dictionary_entries([(["a"], ["x"], [])]) == []
+
+
+@pytest.mark.parametrize("options", [{}, {"shortlist": True}])
+def test_progress_says_what_is_done_in_each_step(files, out, options):
+    shown = []
+
+    class Shown(Progress):
+        def close(self):
+            shown.append((self.count, self.unit, self.lines.bytes_read == self.lines.bytes_total))
+
+    summary = write_dictionary(files / "tsv", out / "words", progress=Shown, **options)
+    assert shown == [(6, "pairs", True), (10, "rounds of alignment", True)] and summary.pairs == 6
+    write_dictionary(files / "tsv", out / "words", alignment=files / "links", progress=Shown, **options)
+    assert shown[2:] == [(6, "pairs", True)]
 
 
 def test_read_dictionary_reads_what_is_written(files, out):
