@@ -30,6 +30,8 @@ IDS, LENGTHS, STARTS, SUMMARY = "ids.i32", "lengths.u16", "starts.i64", "prepare
 # The spellings of each side's words outside the shortlist, if the model reads or spells them by their characters.
 SPELLINGS = {"source": "source_spellings.npy", "target": "target_spellings.npy"}
 SHORTLISTS = {"source": "source_shortlist", "target": "target_shortlist"}
+PARTS = "parts"
+PARTITIONS = 128  # one part is in memory at a time; of 10^8 pairs it takes about 50 MB
 
 
 class PreparedPairs:
@@ -87,8 +89,7 @@ class PreparedPairs:
 
     def first_rare_id(self, side: str) -> int:
         """Returns the id of the first word outside the shortlist, on a side with characters."""
-        shortlist: int = self.summary[SHORTLISTS[side]]
-        return FIRST_WORD + shortlist
+        return FIRST_WORD + int(self.summary[SHORTLISTS[side]])
 
     def padded(
         self,
@@ -123,10 +124,6 @@ class PreparedPairs:
         rows = np.zeros(present.shape, np.int32)
         rows[present] = self._ids[(starts[:, None] + columns)[present]]
         return rows
-
-
-PARTS = "parts"
-PARTITIONS = 128  # one part is in memory at a time; of 10^8 pairs it takes about 50 MB
 
 
 def prepare(
@@ -313,13 +310,11 @@ def _write(
     Returns:
         dict of int: the numbers of unique pairs, tokens and unknown words.
     """
-    source_ids, target_ids = ids_of_sides = [side.ids(v) for side, v in zip(spill.sides, vocabularies, strict=True)]
+    source_ids, target_ids = all_ids = [side.ids(v) for side, v in zip(spill.sides, vocabularies, strict=True)]
     position_ids = np.array(vocabularies[1].encode(POSITION_WORDS), np.int32)
     totals = {"unique": 0, "source_tokens": 0, "target_tokens": 0, "source_unknown": 0, "target_unknown": 0}
     firsts = [FIRST_WORD + len(vocabulary) for vocabulary in vocabularies]  # of the ids of words outside the shortlist
-    for name, side, ids, first, vocabulary in zip(
-        SPELLINGS, spill.sides, ids_of_sides, firsts, vocabularies, strict=True
-    ):
+    for name, side, ids, first, vocabulary in zip(SPELLINGS, spill.sides, all_ids, firsts, vocabularies, strict=True):
         if vocabulary.characters is not None:
             rare = (word for word, number in zip(side.numbers, ids, strict=False) if number >= first)
             with open_output(folder / SPELLINGS[name]) as file:

@@ -21,6 +21,7 @@ class FileEncoding:
 
     Args:
         name: str. Name of a Python codec that is compatible with ASCII. Defaults to `None`: UTF-8, checked.
+        can_declare: bool. Whether the user can declare another encoding, which errors then suggest. Defaults to `True`.
 
     Attributes:
         codec: str. The codec's canonical name.
@@ -36,8 +37,8 @@ class FileEncoding:
     'café'
     """
 
-    def __init__(self, name: str | None = None) -> None:
-        self.codec, self.errors = "utf-8", "strict"
+    def __init__(self, name: str | None = None, can_declare: bool = True) -> None:
+        self.codec, self.errors, self._can_declare = "utf-8", "strict", can_declare
         if name is not None:
             self.codec, self.errors = _canonical_name(name), "surrogateescape"
         self.is_utf8 = self.codec == "utf-8"
@@ -67,7 +68,10 @@ class FileEncoding:
         try:
             return self.decode(data)
         except UnicodeDecodeError as error:
-            raise undecodable(error, path, line) from None
+            report = undecodable(error, path, line)
+            if not self._can_declare:
+                report = InputError(report.found, report.expected, "convert the file to UTF-8", path, line)
+            raise report from None
 
     def texts(self, lines: InputLines) -> Iterator[str]:
         """Yields the lines of a file as text, without a byte-order mark and the carriage returns at the ends of lines.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from keras_encdec.errors import InputError, quoted
 from keras_encdec.formats import InputLines
-from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding, undecodable, unescape
+from keras_encdec.formats.encodings import FileEncoding, unescape
 from keras_encdec.text.vocabulary import UNKNOWN_WORD
 
 #: Aligned words at a larger distance are treated as not aligned.
@@ -79,8 +79,7 @@ def read_dictionary(
     Args:
         path: the file, plain or gzipped.
         encoding: str. The encoding, see `FileEncoding`. Defaults to `None`: UTF-8, and other bytes are an error.
-        can_declare: bool. Whether the user can declare another encoding, which the error then suggests. Defaults to
-            `True`.
+        can_declare: bool. See `FileEncoding`. Defaults to `True`.
 
     Returns:
         dict from source word to target word.
@@ -89,19 +88,9 @@ def read_dictionary(
         InputError: if a line does not have this form, or a source word occurs twice.
     """
     dictionary: dict[str, str] = {}
-    file_encoding = FileEncoding(encoding)
     with InputLines(path) as lines:
-        for raw in lines:
-            number = lines.line_number
-            try:
-                text = file_encoding.decode(raw.removesuffix(b"\r"))
-            except UnicodeDecodeError as error:
-                report = undecodable(error, path, number)
-                if not can_declare:
-                    report = InputError(report.found, "expected UTF-8", "convert the file to UTF-8", path, number)
-                raise report from None
-            is_first = number == 1 and file_encoding.is_utf8
-            columns = (text.removeprefix(BYTE_ORDER_MARK) if is_first else text).split("\t")
+        for text in FileEncoding(encoding, can_declare).texts(lines):
+            columns, number = text.split("\t"), lines.line_number
             words = [unescape(column.strip(" ")) for column in columns[:2]]
             if not 2 <= len(columns) <= 3 or not all(words):
                 expected = "expected a source word, a tab and its translation"
