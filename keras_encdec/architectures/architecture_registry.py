@@ -42,7 +42,7 @@ class Architecture:
     has_source: bool = True
 
 
-_ARCHITECTURES: Registry[Architecture] = Registry("architecture")
+ARCHITECTURES: Registry[Architecture] = Registry("architecture")
 
 
 def register_architecture(architecture: Architecture) -> Architecture:
@@ -54,16 +54,7 @@ def register_architecture(architecture: Architecture) -> Architecture:
     Raises:
         ValueError: for a name that another architecture has.
     """
-    return _ARCHITECTURES.register(architecture.name, architecture)
-
-
-def unregister_architecture(name: str) -> None:
-    """Removes an architecture from the registry.
-
-    Raises:
-        KeyError: for a name that is not registered.
-    """
-    _ARCHITECTURES.unregister(name)
+    return ARCHITECTURES.register(architecture.name, architecture)
 
 
 def architecture(name: str) -> Architecture:
@@ -72,12 +63,12 @@ def architecture(name: str) -> Architecture:
     Raises:
         ConfigurationError: a ValueError, for a name that is not registered.
     """
-    return _ARCHITECTURES.find(name)
+    return ARCHITECTURES.find(name)
 
 
 def architecture_names() -> list[str]:
     """Returns the names of the registered architectures, in the order of their registration."""
-    return list(_ARCHITECTURES)
+    return list(ARCHITECTURES)
 
 
 register_architecture(Architecture("encdec", RNNEncoderDecoderConfig))

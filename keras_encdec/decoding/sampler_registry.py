@@ -36,7 +36,7 @@ class RegisteredSampler:
         return self.sampler_class.from_dict({**self.served_options, **options})
 
 
-_SAMPLERS: Registry[RegisteredSampler] = Registry("sampler")
+SAMPLERS: Registry[RegisteredSampler] = Registry("sampler")
 
 
 def register_sampler(
@@ -64,28 +64,19 @@ def register_sampler(
     entry = RegisteredSampler(
         name, sampler_class, signature or name, dict(served_options or {}), dict(inputs or {}), single
     )
-    for other in _SAMPLERS.values():
+    for other in SAMPLERS.values():
         if {other.name, other.signature} & {entry.name, entry.signature}:
             raise ValueError(
                 f"found the sampler {name!r}, expected another name and signature than those of {other.name!r}"
             )
     if sampler_class.needs_draws and "seed" not in entry.inputs:
         raise ValueError(f'found the inputs {[*entry.inputs]} of the sampler {name!r}, expected "seed" among them')
-    _SAMPLERS.register(name, entry)
-
-
-def unregister_sampler(name: str) -> None:
-    """Removes a sampler from the registry.
-
-    Raises:
-        KeyError: for an unknown name.
-    """
-    _SAMPLERS.unregister(name)
+    SAMPLERS.register(name, entry)
 
 
 def registered_samplers() -> dict[str, RegisteredSampler]:
     """Returns the registered samplers by name, those of this package first."""
-    return dict(_SAMPLERS)
+    return dict(SAMPLERS)
 
 
 def sampler_of(sampler: Sampler | str) -> Sampler:
@@ -96,9 +87,9 @@ def sampler_of(sampler: Sampler | str) -> Sampler:
     """
     if isinstance(sampler, Sampler):
         return sampler
-    if isinstance(sampler, str) and sampler in _SAMPLERS:
-        return _SAMPLERS[sampler].sampler_class()
-    expected = f"a keras_encdec.decoding.Sampler or one of {', '.join(_SAMPLERS)}"
+    if isinstance(sampler, str) and sampler in SAMPLERS:
+        return SAMPLERS[sampler].sampler_class()
+    expected = f"a keras_encdec.decoding.Sampler or one of {', '.join(SAMPLERS)}"
     raise ValueError(f"found sampler={sampler!r}, expected {expected}")
 
 

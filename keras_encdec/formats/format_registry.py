@@ -6,7 +6,7 @@ from keras_encdec.formats.phrase_table import PhraseTableFormat
 from keras_encdec.formats.plain_text import ParallelFormat, SentenceFormat, TsvFormat
 from keras_encdec.registry import Registry
 
-_FORMATS: Registry[PairFormat] = Registry("format")
+FORMATS: Registry[PairFormat] = Registry("format")
 
 
 def register_format(new_format: PairFormat) -> PairFormat:
@@ -21,16 +21,7 @@ def register_format(new_format: PairFormat) -> PairFormat:
     Raises:
         ValueError: if another format has the name.
     """
-    return _FORMATS.register(new_format.name, new_format)
-
-
-def unregister_format(name: str) -> None:
-    """Removes a format from the registry.
-
-    Raises:
-        KeyError: if no format has the name.
-    """
-    _FORMATS.unregister(name)
+    return FORMATS.register(new_format.name, new_format)
 
 
 def pair_format(name: str) -> PairFormat:
@@ -44,7 +35,7 @@ def pair_format(name: str) -> PairFormat:
     >>> pair_format("phrase_table").description
     'a Moses phrase table'
     """
-    return _FORMATS.find(name)
+    return FORMATS.find(name)
 
 
 def format_names(*kinds: ColumnKind, **attributes: object) -> list[str]:
@@ -64,7 +55,7 @@ def format_names(*kinds: ColumnKind, **attributes: object) -> list[str]:
     """
     return [
         name
-        for name, known in _FORMATS.items()
+        for name, known in FORMATS.items()
         if known.column_texts.keys() >= set(kinds)
         and all(getattr(known, attribute) == value for attribute, value in attributes.items())
     ]

@@ -180,7 +180,7 @@ class Attention(keras.layers.Layer):
         }
 
 
-_ATTENTIONS: Registry[type[Attention]] = Registry("attention", others=["none"])
+ATTENTIONS: Registry[type[Attention]] = Registry("attention", others=["none"])
 
 
 def register_attention(name: str) -> Callable[[type[Attention]], type[Attention]]:
@@ -192,16 +192,7 @@ def register_attention(name: str) -> Callable[[type[Attention]], type[Attention]
     Raises:
         ValueError: for a name that another class has.
     """
-    return functools.partial(_ATTENTIONS.register, name)
-
-
-def unregister_attention(name: str) -> None:
-    """Removes a kind of attention from the registry.
-
-    Raises:
-        KeyError: for a name that is not registered.
-    """
-    _ATTENTIONS.unregister(name)
+    return functools.partial(ATTENTIONS.register, name)
 
 
 def attention_class(name: str) -> type[Attention]:
@@ -210,12 +201,12 @@ def attention_class(name: str) -> type[Attention]:
     Raises:
         ConfigurationError: a ValueError, for a name that is not registered.
     """
-    return _ATTENTIONS.find(name)
+    return ATTENTIONS.find(name)
 
 
 def attention_names() -> list[str]:
     """Returns the names of all registered kinds of attention, in alphabetical order."""
-    return sorted(_ATTENTIONS)
+    return sorted(ATTENTIONS)
 
 
 @register_attention("global")

@@ -182,7 +182,7 @@ class RecurrentCell(keras.layers.Layer):
         }
 
 
-_CELLS: Registry[type[RecurrentCell]] = Registry("cell")
+CELLS: Registry[type[RecurrentCell]] = Registry("cell")
 
 
 def register_cell(name: str) -> Callable[[type[RecurrentCell]], type[RecurrentCell]]:
@@ -194,16 +194,7 @@ def register_cell(name: str) -> Callable[[type[RecurrentCell]], type[RecurrentCe
     Raises:
         ValueError: for a name that another class has.
     """
-    return functools.partial(_CELLS.register, name)
-
-
-def unregister_cell(name: str) -> None:
-    """Removes a cell class from the registry.
-
-    Raises:
-        KeyError: for a name that is not registered.
-    """
-    _CELLS.unregister(name)
+    return functools.partial(CELLS.register, name)
 
 
 def recurrent_cell_class(name: str) -> type[RecurrentCell]:
@@ -212,12 +203,12 @@ def recurrent_cell_class(name: str) -> type[RecurrentCell]:
     Raises:
         ConfigurationError: a ValueError, for a name that is not registered.
     """
-    return _CELLS.find(name)
+    return CELLS.find(name)
 
 
 def cell_names() -> list[str]:
     """Returns the names of all registered cells, in alphabetical order."""
-    return sorted(_CELLS)
+    return sorted(CELLS)
 
 
 class RNNStep(RecurrentStep):

@@ -12,7 +12,6 @@ from keras_encdec.architectures.architecture_registry import (
     Architecture,
     load_preset,
     register_architecture,
-    unregister_architecture,
 )
 from keras_encdec.backend.compiled_call import compute_in_int8
 from keras_encdec.backend.gradients import without_gradients
@@ -257,7 +256,7 @@ class EncoderDecoder(TranslationModel):
         return sequence_log_probs(self.token_log_probs(source, target))
 
 
-_MODELS: Registry[type[TranslationModel]] = Registry("architecture")
+MODELS: Registry[type[TranslationModel]] = Registry("architecture")
 
 
 def register_model(name: str) -> Callable[[type[TranslationModel]], type[TranslationModel]]:
@@ -274,19 +273,9 @@ def register_model(name: str) -> Callable[[type[TranslationModel]], type[Transla
 
     def register(cls: type[TranslationModel]) -> type[TranslationModel]:
         register_architecture(Architecture(name, cls.config_class, cls.has_source))
-        return _MODELS.register(name, cls)
+        return MODELS.register(name, cls)
 
     return register
-
-
-def unregister_model(name: str) -> None:
-    """Removes a model class and its architecture from the registries.
-
-    Raises:
-        KeyError: for a name that is not registered.
-    """
-    _MODELS.unregister(name)
-    unregister_architecture(name)
 
 
 def model_class(name: str) -> type[TranslationModel]:
@@ -295,7 +284,7 @@ def model_class(name: str) -> type[TranslationModel]:
     Raises:
         ConfigurationError: a ValueError, for a name that is not registered.
     """
-    return _MODELS.find(name)
+    return MODELS.find(name)
 
 
 def build_model(name: str, source_words: int | None, target_words: int, **arguments: Any) -> TranslationModel:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from keras_encdec.architectures.architecture_registry import architecture_names
+from keras_encdec.architectures.architecture_registry import ARCHITECTURES, architecture_names
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.models import RNNEncoderDecoder, build_model, model_class, register_model
-from keras_encdec.models.translation_model import unregister_model
+from keras_encdec.models.translation_model import MODELS
 
 
 class OtherModel(RNNEncoderDecoder):
@@ -22,7 +22,8 @@ def test_a_registered_model_is_an_architecture_until_it_is_removed():
     assert "other" in architecture_names()
     model = build_model("other", 4, 5, embedding_dim=2, units=3, maxout_units=2, output_rank=2)
     assert type(model) is OtherModel and (model.source_words, model.target_words) == (4, 5)
-    unregister_model("other")
+    for registry in (MODELS, ARCHITECTURES):
+        registry.unregister("other")
     assert "other" not in architecture_names()
     with pytest.raises(ConfigurationError, match="found architecture='other', expected one of .*encdec"):
         model_class("other")

@@ -97,11 +97,13 @@ def toy_architecture():
     """A model registered with one hyper-parameter more: one line in its configuration, and the code that uses it."""
     from toy_language_model import ToyLanguageModel
 
-    from keras_encdec.models.translation_model import register_model, unregister_model
+    from keras_encdec.architectures.architecture_registry import ARCHITECTURES
+    from keras_encdec.models.translation_model import MODELS, register_model
 
     register_model("toy")(ToyLanguageModel)
     yield
-    unregister_model("toy")
+    for registry in (MODELS, ARCHITECTURES):
+        registry.unregister("toy")
 
 
 def test_a_hyper_parameter_is_one_line_and_the_code_that_uses_it(toy_architecture, tmp_path):

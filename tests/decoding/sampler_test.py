@@ -14,8 +14,8 @@ from keras_encdec.decoding import (
     RandomSampler,
     register_sampler,
     registered_samplers,
+    sampler_registry,
 )
-from keras_encdec.decoding.sampler_registry import unregister_sampler
 from keras_encdec.text import END, PADDING, UNKNOWN
 
 SAMPLERS = [
@@ -121,7 +121,7 @@ def test_a_registered_sampler_generates_by_its_name():
         with pytest.raises(ValueError, match="another name and signature"):
             register_sampler("mine", FewestWordsSampler, signature="generate")
     finally:
-        unregister_sampler("fewest")
+        sampler_registry.SAMPLERS.unregister("fewest")
     assert [*registered_samplers()] == ["beam", "greedy", "sample"]
     with pytest.raises(ValueError, match=r"inputs \[\] of the sampler 'draws', expected .seed. among"):
         register_sampler("draws", RandomSampler)
