@@ -117,6 +117,23 @@ def test_a_table_of_four_columns_fits_on_a_phone(site):
     assert 0 < whole <= shown
 
 
+def test_the_picture_of_commands_has_letters_to_read_on_a_phone(site):
+    from headless_browser import headless_browser, show
+
+    pictures = {}
+    with headless_browser() as browser:
+        for width in (390, 768, 1280):
+            show(browser, width)
+            browser.get((site / "guides" / "commands.html").as_uri())
+            picture = "const shown = document.querySelector('figure img'); await shown.decode();"
+            name, *sizes = browser.execute_script(
+                f"{picture} return [shown.currentSrc, shown.clientWidth, shown.naturalWidth]"
+            )
+            pictures[width] = name.rpartition("/")[2]
+            assert sizes[0] > 0.8 * sizes[1]  # made for 9 points, so 7 at least
+    assert pictures == {390: "commands-narrow.svg", 768: "commands.svg", 1280: "commands.svg"}
+
+
 def test_colours_follow_the_system_when_it_changes(site):
     from headless_browser import headless_browser, show
 

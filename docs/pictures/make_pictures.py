@@ -186,6 +186,49 @@ def commands_picture() -> None:
     save("commands.svg")
 
 
+def narrow_commands_picture() -> None:
+    """The same commands for a narrow screen: a row for each file, command and file that it writes."""
+    rows = [
+        ("parallel text", "extract", "phrase table"),
+        ("parallel text", "ngram", "n-gram model"),
+        ("parallel text", "train", "model directory"),
+        ("phrase table", "train", "model directory"),
+        ("model directory", "score", "scored table"),
+        ("model directory", "score", "n-best list"),
+        ("phrase table", "phrase-\nfeatures", "n-best list"),
+        ("phrase table", "decode", "n-best list"),
+        ("n-best list", "tune,\nrerank", "translations"),
+        ("model directory", "generate", "translations"),
+        ("model directory", "export,\nverify", "SavedModel"),
+    ]
+    notes = [
+        ("select", "filters parallel text"),
+        ("dictionary", "translates its words"),
+        ("prune, distill", "smaller models"),
+        ("serve, report", "look at a model"),
+        ("ngram-posteriors", "features of a list"),
+        ("client", "asks TensorFlow Serving"),
+        ("evaluate", "BLEU, significance"),
+        ("experiment", "the paper's Table 1"),
+        ("doctor", "what is wrong here?"),
+        ("demo", "try it"),
+    ]
+    row, line = 6.2, 2.4
+    height = row * len(rows) + line * len(notes) + 3.5
+    axes = canvas(37, height)
+    for i, (read, command, written) in enumerate(rows):
+        y = height - 4.4 - row * i
+        for x, name in ((8.2, read), (28.8, written)):
+            box(axes, x, y, 13.2, 4, name, ORANGE, color=INK, weight="bold", fontsize=9.5)
+        arrow(axes, (15.1, y), (21.9, y))
+        label(axes, 18.4, y + 0.4, command, fontsize=9, color=BLUE, weight="bold", va="bottom")
+    for i, (command, does) in enumerate(notes):
+        y = line * (len(notes) - i)
+        label(axes, 14.4, y, command, fontsize=9, color=BLUE, weight="bold", ha="right")
+        label(axes, 15.4, y, does, fontsize=9, color=GREY, ha="left")
+    save("commands-narrow.svg")
+
+
 def save(name: str) -> None:
     """Writes the current figure, letters as outlines, without a date: the same picture gives the same file."""
     plt.savefig(FOLDER / name, metadata={"Date": None})
@@ -197,3 +240,4 @@ if __name__ == "__main__":
     model_picture()
     architecture_picture()
     commands_picture()
+    narrow_commands_picture()
