@@ -74,12 +74,12 @@ UNSERVED = ("Xla", "PyFunc", "EagerPyFunc")
 TEXT = ("TFText", "NormalizeUTF8", "CaseFoldUTF8")
 
 
-def unserved(path: str | os.PathLike[str], text: bool = False) -> list[str]:
+def unserved(path: str | os.PathLike[str], text: bool) -> list[str]:
     """Finds operations and attributes in a graph that a standard TensorFlow Serving may lack or refuse.
 
     Args:
         path: the folder of a version.
-        text: bool. Whether operations of tensorflow-text are expected. Defaults to `False`.
+        text: bool. Whether operations of tensorflow-text are expected.
 
     Returns:
         sorted list of str.
@@ -101,7 +101,7 @@ WARMUP = "tf_serving_warmup_requests"
 def write_saved_model(
     directory: ModelDirectory,
     path: pathlib.Path,
-    config: ServingConfig | None = None,
+    config: ServingConfig,
     tokenization: dict[str, bool] | None = None,
     model_name: str = "encdec",
 ) -> TranslationModel:
@@ -110,7 +110,7 @@ def write_saved_model(
     Args:
         directory: ModelDirectory, with its model, under Keras's TensorFlow backend.
         path: pathlib.Path of the folder.
-        config: ServingConfig. Defaults to `None`: `ServingConfig()`.
+        config: ServingConfig.
         tokenization: dict of arguments of `Tokenizer`, for a model that reads raw text. Defaults to `None`: the model
             reads tokens.
         model_name: str. Name of the model on the server. Defaults to `"encdec"`.
@@ -121,7 +121,6 @@ def write_saved_model(
     Raises:
         RuntimeError: when a server could not run the graph, because of an error in this package.
     """
-    config = config or ServingConfig()
     with tempfile.TemporaryDirectory() as assets:
         served = ServedModel(directory, assets, config, tokenization)
         tf.saved_model.save(served.resources, str(path), served.signatures)

@@ -82,8 +82,8 @@ class LexicalTable:
     >>> vocabulary = {word: number for number, word in enumerate([NULL, b"maison", b"bleue", b"blue", b"house"])}
     >>> sentences = [([b"maison", b"bleue"], [b"blue", b"house"], [(0, 1), (1, 0)])]
     >>> table = LexicalTable(vocabulary, WordPairCounts.of_sentences(sentences, vocabulary))
-    >>> table.target_probability(b"maison", b"house")
-    1.0
+    >>> table.look_up(b"maison", b"house")
+    (1.0, 1.0)
     """
 
     def __init__(self, vocabulary: Mapping[bytes, int], word_pairs: WordPairCounts) -> None:
@@ -92,14 +92,6 @@ class LexicalTable:
         self._sources = np.bincount(self._pairs >> _BITS, self._counts, minlength=size)
         self._targets = np.bincount(self._pairs & _TARGET, self._counts, minlength=size)
         self._known = _BySource(self)
-
-    def target_probability(self, source: bytes, target: bytes) -> float:
-        """Returns w(target|source); 1 for words never aligned to each other, as in Moses."""
-        return self._known[source][target][0]
-
-    def source_probability(self, source: bytes, target: bytes) -> float:
-        """Returns w(source|target); 1 for words never aligned to each other, as in Moses."""
-        return self._known[source][target][1]
 
     def weights(
         self,
@@ -146,7 +138,7 @@ class LexicalTable:
         self._known.clear()
 
     def look_up(self, source: bytes, target: bytes) -> tuple[float, float]:
-        """Computes w(target|source) and w(source|target) from the counts."""
+        """Computes w(target|source) and w(source|target); both are 1 for words never aligned, as in Moses."""
         source_number, target_number = self._vocabulary[source], self._vocabulary[target]
         pair = source_number << _BITS | target_number
         index = int(np.searchsorted(self._pairs, np.int64(pair)))

@@ -21,9 +21,9 @@ def test_lexical_weights_by_hand():
     pairs = [(["a", "b"], ["x", "y"]), (["a", "c"], ["x", "y"])]
     alignments = [[(0, 0), (1, 0)], [(0, 0), (1, 1)]]
     table = lexical_table(pairs, alignments)
-    assert table.target_probability(b"NULL", b"y") == 1  # NULL explains y and nothing else
-    assert table.source_probability(b"a", b"x") == pytest.approx(2 / 3, abs=1e-7)  # a, b, a
-    assert table.source_probability(b"c", b"y") == 0.5  # NULL, c
+    assert table.look_up(b"NULL", b"y")[0] == 1  # NULL explains y and nothing else
+    assert table.look_up(b"a", b"x")[1] == pytest.approx(2 / 3, abs=1e-7)  # a, b, a
+    assert table.look_up(b"c", b"y")[1] == 0.5  # NULL, c
     # lex(e|f) of "a b - x y": x by the mean of w(x|a) = 1 and w(x|b) = 1, y by w(y|NULL) = 1;
     # lex(f|e): w(a|x) w(b|x) = 2/3 1/3. "a b" also goes with "x", and "x y" with "a c".
     line = next(line for line in score_phrases(pairs, alignments) if line.startswith("a b ||| x y"))
@@ -42,4 +42,4 @@ def test_unaligned_source_word_costs_its_null_probability():
 
 def test_words_never_aligned_to_each_other_have_probability_one():
     table = lexical_table([(["a"], ["x"])], [[(0, 0)]])
-    assert table.target_probability(b"a", b"unseen") == 1
+    assert table.look_up(b"a", b"unseen")[0] == 1
