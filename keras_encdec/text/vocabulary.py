@@ -4,14 +4,15 @@ import itertools
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Self
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Self
 
 from keras_encdec.errors import FilePath, InputError, quoted
 from keras_encdec.formats import InputLines, open_output
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 PADDING, UNKNOWN, END = 0, 1, 2
 #: Spelling of the unknown word in output.
@@ -23,8 +24,6 @@ LONGEST_WORD = 50
 SPELLING_WIDTH = LONGEST_WORD + 1
 # Maximum number of code points of a word that are normalized: it bounds the time, and few code points compose to one.
 READ_CHARACTERS = 20 * LONGEST_WORD
-
-Spellings = npt.NDArray[np.int32]
 
 
 class _Ids(dict[str, int]):
@@ -156,7 +155,7 @@ def characters_of(word: str) -> str:
     return unicodedata.normalize("NFC", word[:READ_CHARACTERS])[:LONGEST_WORD]
 
 
-def spelled(words: Iterable[str], characters: Vocabulary) -> Spellings:
+def spelled(words: Iterable[str], characters: Vocabulary) -> "npt.NDArray[np.int32]":
     """Returns the spellings of words.
 
     Args:
@@ -172,6 +171,8 @@ def spelled(words: Iterable[str], characters: Vocabulary) -> Spellings:
     >>> spelled(["aba", "ac"], Vocabulary("ab"))[:, :4].tolist()
     [[3, 4, 3, 2], [3, 1, 2, 0]]
     """
+    import numpy as np  # not with the module, which commands read before they import Keras
+
     rows = [characters.encode(characters_of(word)) for word in words]
     spellings = np.zeros((len(rows), SPELLING_WIDTH), np.int32)
     for spelling, ids in zip(spellings, rows, strict=True):
@@ -244,7 +245,7 @@ class OpenVocabulary:
         return number == UNKNOWN or number >= self._first
 
     @property
-    def spellings(self) -> Spellings | None:
+    def spellings(self) -> "npt.NDArray[np.int32] | None":
         """The spellings of the words outside the vocabulary, `(n, 51)`; `None` for a vocabulary without characters."""
         characters = self._vocabulary.characters
         return None if characters is None else spelled(self._rare, characters)
