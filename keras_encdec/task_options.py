@@ -46,9 +46,11 @@ class UnknownWordsOption(Configuration):
         None,
         "Stop with an error when a larger share of the words of a side that is read is unknown to the model, 0 to 1: "
         "the languages may be swapped, or the text tokenized in another way. Checked while the file is read, after "
-        "some thousand lines each time. Default: a warning at the end, above 0.5.",
+        "some thousand lines each time. Default: no limit; but encdec-score and encdec-generate warn at the end, above "
+        "0.5.",
         minimum=0,
         maximum=1,
+        group="unknown words",
     )
 
     def check_unknown(self, side: str, words: int, unknown: int) -> None:

@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import math
 import os
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -15,9 +16,12 @@ from keras_encdec.formats.fields import split_tokens
 from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.runtime.files import is_file
 from keras_encdec.runtime.shards import Shard, ShardResult, windows
+from keras_encdec.scoring.pair_scorer import WordPair
 from keras_encdec.scoring.text_scorer import ModelOrPath, TextScorer
 from keras_encdec.selection.selection_options import TRANSLATION_MODELS, ScoringMethod, SelectionOptions
 from keras_encdec.smt.ngrams.ngram_model import NgramModel
+from keras_encdec.task_options import UnknownWordsOption
+from keras_encdec.text.vocabulary import UNKNOWN
 from keras_encdec.trained_model import check_has_source, check_is_language_model
 
 TextPair = tuple[str, str]
@@ -47,6 +51,8 @@ class TranslationEntropies:
         flag: str. Name in error messages of the argument that gave the model. Defaults to "the model".
         end_weight: float. Number of tokens that the end of sequence counts as, more than 0 and at most 1,000. Defaults
             to `1.0`: the cross-entropy itself.
+        max_unknown: float. Largest share of the words of a side, so far, that the model may not know. Defaults to
+            `None`: no limit.
 
     Raises:
         ConfigurationError: a ValueError, for an `end_weight` out of bounds.
@@ -59,8 +65,11 @@ class TranslationEntropies:
         reverse: bool = False,
         flag: str = "the model",
         end_weight: float = 1.0,
+        max_unknown: float | None = None,
     ) -> None:
         end_weight = SelectionOptions(end_weight=end_weight).end_weight  # raises an error if it is out of bounds
+        self._most, self._counts = UnknownWordsOption(max_unknown=max_unknown), np.zeros((2, 2), np.int64)
+        self._lock = threading.Lock()
         self._scorer = TextScorer.open(model)
         self._side, self._more = 0 if reverse else 1, end_weight - 1.0
         directory = self._scorer.directory
@@ -70,12 +79,31 @@ class TranslationEntropies:
     def __call__(self, pairs: Sequence[TextPair]) -> np.ndarray:
         """See `CrossEntropies`."""
         words = self._scorer.all_words(pairs)
+        if self._most.max_unknown is not None:
+            self._check_unknown(words)
         tokens = _tokens(pair[self._side] for pair in words)
         if not self._more:
             entropies: np.ndarray = -self._scorer.score(words) / tokens
             return entropies
         log_probs = [each.sum() + self._more * each[-1] for each in self._scorer.token_scores(words)]
         return -np.array(log_probs, np.float64) / (tokens + self._more)
+
+    def _check_unknown(self, pairs: Sequence[WordPair]) -> None:
+        """Raises InputError if too many of the words so far are unknown to the model."""
+        directory = self._scorer.directory
+        vocabularies = [directory.source_vocabulary, directory.target_vocabulary]
+        if directory.reverse:
+            vocabularies.reverse()
+        counts = []
+        for side, vocabulary in enumerate(vocabularies):
+            sentences = [pair[side] for pair in pairs]
+            unknown = sum(vocabulary.encode(sentence).count(UNKNOWN) for sentence in sentences)
+            counts.append([sum(map(len, sentences)), unknown])
+        with self._lock:
+            self._counts += counts
+            so_far = self._counts.tolist()
+        for name, (words, unknown) in zip(("source", "target"), so_far, strict=True):
+            self._most.check_unknown(name, words, unknown)
 
     def close(self) -> None:
         """See `CrossEntropies`."""
@@ -247,7 +275,7 @@ def open_entropies(
     for name in names:
         flag, model, side = f"--{name}", models[name], name.rpartition("_")[2]
         if name in TRANSLATION_MODELS:
-            yield TranslationEntropies(model, name.startswith("reverse"), flag, options.end_weight)
+            yield TranslationEntropies(model, name.startswith("reverse"), flag, options.end_weight, options.max_unknown)
         elif isinstance(model, str | os.PathLike) and is_file(model):
             yield NgramEntropies(model, side)
         else:

@@ -9,7 +9,7 @@ import numpy as np
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.errors import FilePath
 from keras_encdec.runtime.files import STANDARD_STREAM
-from keras_encdec.task_options import EncodingOption, MalformedLinesOption, ShardOptions
+from keras_encdec.task_options import EncodingOption, MalformedLinesOption, ShardOptions, UnknownWordsOption
 
 
 def cross_entropy_difference(in_domain: np.ndarray, general: np.ndarray) -> np.ndarray:
@@ -88,7 +88,7 @@ MODELS: dict[str, list[tuple[str, ...]]] = {
 
 
 @dataclasses.dataclass(frozen=True)
-class SelectionOptions(EncodingOption, MalformedLinesOption, ShardOptions):
+class SelectionOptions(UnknownWordsOption, EncodingOption, MalformedLinesOption, ShardOptions):
     """Options of `select_pairs`, which needs exactly one of `top`, `share` and `threshold`.
 
     Raises:
@@ -131,8 +131,9 @@ class SelectionOptions(EncodingOption, MalformedLinesOption, ShardOptions):
         if len(self.amounts) > 1:
             given = " and ".join(f"{{{name}}}" for name in self.amounts)
             raise ConfigurationError(f"found {given}, expected one of {{top}}, {{share}} and {{threshold}}")
-        if self.end_weight != 1 and self.method != "dual":
-            raise ConfigurationError("found {end_weight} with {method}=%s, expected it with dual", self.method)
+        for name, is_given in (("end_weight", self.end_weight != 1), ("max_unknown", self.max_unknown is not None)):
+            if is_given and self.method != "dual":
+                raise ConfigurationError(f"found {{{name}}} with {{method}}=%s, expected it with dual", self.method)
 
     @property
     def amounts(self) -> list[str]:

@@ -206,6 +206,7 @@ def test_malformed_lines_stop_the_selection_or_are_left_out(corpus, out, dual):
         ({"top": 1, "format": "parallel"}, "parallel text without source"),
         ({"top": 1, "source": "x"}, "found source with tsv pairs"),
         ({"top": 1, "input": "-"}, "found - as an input"),
+        ({"top": 1, "method": "bilingual", "max_unknown": 0.5}, "found max_unknown with method=bilingual"),
         ({"top": 1, "output": "-", "scores": "-"}, "found output=- and scores=-, expected a file for one of them"),
         ({"top": 1, "method": "moore_lewis"}, "found model_dir with method=moore_lewis, expected in_domain_source and"),
         ({"top": 1}, "found model_dir with method=dual, expected model_dir and reverse_model_dir"),
@@ -228,6 +229,16 @@ def test_models_of_another_kind_are_refused(corpus, out, dual, language_models):
     with pytest.raises(InputError, match="found a translation model.* check --in_domain_source"):
         given = {"in_domain_source": dual["model_dir"], "general_source": dual["model_dir"]}
         select_pairs(corpus / "tsv", out / "best", given, method="moore_lewis", format="tsv", top=1)
+
+
+def test_too_many_unknown_words_stop_the_selection(corpus, out, dual):
+    lines = [f"{target}\t{source}\n" for source, target in PAIRS]
+    (corpus / "swapped").write_text("".join(lines), "utf-8")
+    sentence = r"found [\d.]+ % of the \d+ (source|target) words so far unknown to the model, expected 50 % at most"
+    with pytest.raises(InputError, match=sentence):
+        select_pairs(corpus / "swapped", out / "best", dual, format="tsv", share=1, max_unknown=0.5)
+    assert not list(out.iterdir())
+    assert select_pairs(corpus / "swapped", out / "best", dual, format="tsv", share=1, max_unknown=1).lines > 0
 
 
 def test_an_interrupted_selection_in_shards_goes_on(corpus, out, dual, monkeypatch):
