@@ -4,6 +4,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import ipaddress
+import logging
 import os
 import socket
 import threading
@@ -127,7 +128,13 @@ def server_of(app: ASGIApp) -> uvicorn.Server:
         server_header=False,
         limit_concurrency=MOST_CONNECTIONS,
     )
+    logging.getLogger("uvicorn.error").addFilter(_is_no_interruption)
     return _Server(configuration)
+
+
+def _is_no_interruption(record: logging.LogRecord) -> bool:
+    """Whether a message is not about a signal that ended the server during a request, which is no error of it."""
+    return not (record.exc_info and isinstance(record.exc_info[1], KeyboardInterrupt))
 
 
 class _Server(uvicorn.Server):

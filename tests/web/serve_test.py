@@ -1,5 +1,6 @@
 """The command that serves the page, in this process."""
 
+import logging
 import os
 import signal
 import socket
@@ -14,6 +15,7 @@ from in_process import in_process
 from keras_encdec.cli.serve import COMMAND
 from keras_encdec.datasets import libreoffice_en_fr
 from keras_encdec.web import Explorer, ServeOptions, serve
+from keras_encdec.web.serve import server_of
 
 
 def free_port():
@@ -63,6 +65,13 @@ def test_the_command_serves_until_it_is_interrupted(model_dirs, tmp_path, monkey
     facts, page, translated = answers
     assert facts.json()["examples"] == ["le chat la", "la maison été"] and translated.json()["targets"]
     assert page.status_code == 200 and "server" not in page.headers
+
+
+def test_a_signal_during_a_request_is_not_logged_as_an_error_of_the_application(caplog):
+    server_of(lambda scope, receive, send: None)
+    for error in (KeyboardInterrupt(signal.SIGTERM), ValueError("a fault")):
+        logging.getLogger("uvicorn.error").error("Exception in ASGI application", exc_info=error)
+    assert [record.exc_info[0] for record in caplog.records] == [ValueError]
 
 
 def test_flags_are_passed_on(monkeypatch):
