@@ -117,9 +117,10 @@ class Generator:
         results: list[list[Hypothesis]] = [[] for _ in requests.sources]
         for batch in self._batches.batches(requests, sampler):
             found = self._search(batch, sampler, with_attention, full_scores)
-            for index, hypotheses in zip(batch.indices, found, strict=False):  # those of fillers are dropped
-                _check_numbers(hypotheses, requests.sources[index])
-                results[index] = hypotheses
+            for index, hypotheses in zip(batch.indices, found, strict=True):
+                if index is not None:
+                    _check_numbers(hypotheses, requests.sources[index])
+                    results[index] = hypotheses
         if self._speller is None:
             return results
         return self._speller.spelled(results, requests.sources, spellings, sampler, character_beam, requests.numbers)

@@ -229,6 +229,8 @@ class Search:
         self._compiled = sampler.step_key, with_attention, source.shape[1], candidates and candidates.words.shape
         self._candidates = functions.candidates(candidates) if candidates else {}
         sources, rows, steps = len(source), sampler.rows_per_source, int(np.max(limits))
+        # Groups of neighbouring sources that share their candidates. Each keeps as many sources as every other.
+        self._groups = len(candidates.words) if candidates and len(candidates.words) < sources else 1
         self._state, self._memory = functions.start(source, characters)
         if rows > 1:
             self._state = take(self._state, np.repeat(np.arange(sources), rows))
@@ -314,18 +316,21 @@ class Search:
     def _compact(self, searching: np.ndarray, rows: np.ndarray | None) -> np.ndarray | None:
         """Removes sources whose search is over; returns the rows of the state to continue, `None` for all rows."""
         sources, copies = self._log_probs.shape
-        size = self._functions.batches.reduced(self._compiled, sources, int(np.count_nonzero(searching)), copies)
-        if size == sources:
+        in_groups = searching.reshape(self._groups, -1)
+        needed = self._groups * int(np.count_nonzero(in_groups, axis=1).max())
+        size = self._functions.batches.reduced(self._compiled, sources, needed, copies)
+        if size == sources or size % self._groups:
             return rows
-        staying = np.sort(np.argsort(~searching, kind="stable")[:size])
+        staying = np.sort(np.argsort(~in_groups, axis=1, kind="stable")[:, : size // self._groups], axis=1)
+        staying = (staying + np.arange(0, sources, in_groups.shape[1])[:, None]).ravel()
         self._sources, self._tokens = self._sources[staying], self._tokens[staying]
         self._log_probs = self._log_probs[staying]
         self._search, self._memory, self._words = (
             take(tensors, staying) for tensors in (self._search, self._memory, self._words)
         )
         self._candidates = keras.tree.map_structure(
-            # A tensor that all sources share has a single row.
-            lambda tensor: tensor if len(tensor) == 1 else ops.take(tensor, staying, axis=0),
+            # A tensor that the sources of a group share has a row for each group.
+            lambda tensor: tensor if len(tensor) == self._groups else ops.take(tensor, staying, axis=0),
             self._candidates,
         )
         staying_rows = (staying[:, None] * copies + np.arange(copies)).ravel()

@@ -1,8 +1,9 @@
 """The sources of a generation, and the words that may be used in their targets: checked, and in batches."""
 
+import functools
 import math
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from keras import ops
@@ -24,20 +25,20 @@ MOST_ROWS = 768
 MOST_TOKENS = 1 << 15
 
 # With this number of rows or more, each source has output weights of its own. With fewer rows, reading the weights
-# would take most of the time, so all sources of a batch share the weights of all their words, and each masks the words
-# of the others. `benchmarks/attention.py` measures the benefit.
+# would take most of the time, so neighbouring sources share the weights of all their words, and each masks the words of
+# the others. `benchmarks/attention.py` measures the benefit.
 OWN_ROWS = 4
-# Maximum number of sources in a batch that share their words: with more sources, there would be too many words; with
-# fewer, each step would have too few rows. `benchmarks/translation.py` measures the benefit.
-SHARING_SOURCES = 256
+# Number of sources, roughly, that share their words: more sources have more words, fewer have too few rows in a matrix
+# product. `benchmarks/translation.py` measures the benefit.
+SHARING_SOURCES = 32
 
 
 class Candidates(NamedTuple):
     """Candidate words of a batch of sources.
 
     Attributes:
-        words: int32 array `(groups, width)`, ids in ascending order, then padding with 0: a row for each source, or one
-            row of the words of all sources.
+        words: int32 array `(groups, width)`, ids in ascending order, then padding with 0: the words of each group of
+            neighbouring sources, all of the same size.
         allowed: boolean array `(sources, width)`: which of these words may follow in targets of a source.
     """
 
@@ -66,9 +67,9 @@ class SearchRequests(NamedTuple):
 
 
 class SearchBatch(NamedTuple):
-    """The arguments of a `Search`, and the `indices` of its sources among the requests; fillers have no index."""
+    """The arguments of a `Search`, and the `indices` of its sources among the requests, `None` for a filler."""
 
-    indices: Sequence[int]
+    indices: Sequence[int | None]
     source: np.ndarray
     limits: np.ndarray
     numbers: list[int]
@@ -86,7 +87,7 @@ class SearchBatches:
 
     def __init__(self, source_ids: int, target_ids: int) -> None:
         self._source_ids, self._target_ids = source_ids, target_ids
-        self._candidate_widths: dict[tuple[int, int, bool], int] = {}
+        self._candidate_widths: dict[tuple[int, int], int] = {}
 
     def requests(
         self,
@@ -122,29 +123,33 @@ class SearchBatches:
         Empty sources fill batches up: their searches end at the first step.
         """
         most_rows = max(1, MOST_ROWS // sampler.rows_per_source)
-        shared = sampler.rows_per_source < OWN_ROWS
-        if requests.candidates is not None and shared:
-            most_rows = min(most_rows, SHARING_SOURCES)
         lengths = [len(source) for source in requests.sources]
         for indices, rows, width in length_batches(lengths, most_rows, MOST_TOKENS):
-            filler = rows - len(indices)
-            source = pad([requests.sources[index] for index in indices] + [[END]] * filler, width)
+            groups, order = 1, [*indices, *[None] * (rows - len(indices))]
+            if requests.candidates is not None:
+                groups = rows if sampler.rows_per_source >= OWN_ROWS else sharing_groups(rows)
+                # Sources of all lengths are in each group, so that all groups become smaller at the same time.
+                order = [index for group in range(groups) for index in order[group::groups]]
+
+            def of_sources(values: Sequence[Any], filler: Any, order: Sequence[int | None] = order) -> list[Any]:
+                return [filler if index is None else values[index] for index in order]
+
+            source = pad(of_sources(requests.sources, [END]), width)
             candidates = None
             if requests.candidates is not None:
-                words = [requests.candidates[index] for index in indices] + [with_special_ids(np.arange(0))] * filler
-                candidates = batch_candidates(words, shared, self._candidate_width(width, words, shared))
+                words = of_sources(requests.candidates, with_special_ids(np.arange(0)))
+                candidates = batch_candidates(words, groups, functools.partial(self._candidate_width, width, groups))
             characters: list[np.ndarray] = []
             if requests.spellings is not None:
                 source, characters = local_sources(source, self._source_ids, requests.spellings)
-            limits = np.array([requests.limits[index] for index in indices] + [1] * filler)
-            numbers = [requests.numbers[index] for index in indices] + [0] * filler
-            yield SearchBatch(indices, source, limits, numbers, candidates, characters)
+            limits, numbers = np.array(of_sources(requests.limits, 1)), of_sources(requests.numbers, 0)
+            yield SearchBatch(order, source, limits, numbers, candidates, characters)
 
-    def _candidate_width(self, source_width: int, words: Sequence[np.ndarray], shared: bool) -> int:
+    def _candidate_width(self, source_width: int, groups: int, needed: int) -> int:
         """Returns the width of candidates, the same for many batches of a source width, as each width is compiled."""
-        key = source_width, len(words), shared
-        needed = compiled_width(candidates_needed(words, shared), self._target_ids)
-        self._candidate_widths[key] = max(needed, self._candidate_widths.get(key, 0))
+        key = source_width, groups
+        width = compiled_width(needed, self._target_ids)
+        self._candidate_widths[key] = max(width, self._candidate_widths.get(key, 0))
         return self._candidate_widths[key]
 
 
@@ -211,13 +216,25 @@ def with_special_ids(words: np.ndarray) -> np.ndarray:
     return np.union1d(np.arange(FIRST_WORD), words).astype(np.int32)
 
 
-def batch_candidates(words: Sequence[np.ndarray], shared: bool, width: int) -> Candidates:
+def sharing_groups(sources: int) -> int:
+    """Returns the number of equal groups of about `SHARING_SOURCES` neighbours that a batch of sources has.
+
+    Example:
+
+    >>> [sharing_groups(sources) for sources in (1, 13, 40, 256, 144)]
+    [1, 1, 2, 8, 4]
+    """
+    most = -(-sources // SHARING_SOURCES)
+    return next(groups for groups in range(most, 0, -1) if sources % groups == 0)
+
+
+def batch_candidates(words: Sequence[np.ndarray], groups: int, width: Callable[[int], int]) -> Candidates:
     """Lays out the candidate words of a batch.
 
     Args:
         words: list of int arrays, the ids of each source from `with_special_ids`.
-        shared: bool. Whether all sources share one row.
-        width: int, at least `candidates_needed`.
+        groups: int. Number of groups of neighbouring sources that share a row; a divisor of the number of sources.
+        width: callable from the number of words of the largest group to the width, which is at least this number.
 
     Returns:
         Candidates.
@@ -225,23 +242,19 @@ def batch_candidates(words: Sequence[np.ndarray], shared: bool, width: int) -> C
     Example:
 
     >>> a, b = with_special_ids([5]), with_special_ids([4, 7])
-    >>> words, allowed = batch_candidates([a, b], True, 7)
+    >>> words, allowed = batch_candidates([a, b], 1, lambda needed: needed + 1)
     >>> words.tolist(), allowed.astype(int).tolist()
     ([[0, 1, 2, 4, 5, 7, 0]], [[1, 1, 1, 0, 1, 0, 0], [1, 1, 1, 1, 0, 1, 0]])
     """
-    if shared:
-        together = np.unique(np.concatenate(words))
-        allowed = np.zeros((len(words), width), bool)
-        for row, own in zip(allowed, words, strict=True):
-            row[np.searchsorted(together, own)] = True
-        return Candidates(np.pad(together, (0, width - len(together)))[None].astype(np.int32), allowed)
-    rows = np.stack([np.pad(own, (0, width - len(own))) for own in words]).astype(np.int32)
-    return Candidates(rows, np.arange(width) < np.array([len(own) for own in words])[:, None])
-
-
-def candidates_needed(words: Sequence[np.ndarray], shared: bool) -> int:
-    """Returns the width that the candidate words of a batch need."""
-    return len(np.unique(np.concatenate(words))) if shared else max(map(len, words))
+    size = len(words) // groups
+    shared = [np.unique(np.concatenate(words[start : start + size])) for start in range(0, len(words), size)]
+    rows = np.zeros((groups, width(max(map(len, shared)))), np.int32)
+    allowed = np.zeros((len(words), rows.shape[1]), bool)
+    for number, own in enumerate(words):
+        allowed[number, np.searchsorted(shared[number // size], own)] = True
+    for row, together in zip(rows, shared, strict=True):
+        row[: len(together)] = together
+    return Candidates(rows, allowed)
 
 
 def compiled_width(needed: int, vocabulary_size: int) -> int:
@@ -273,4 +286,5 @@ def words_of_columns(words: Tensor, columns: Tensor) -> Tensor:
     """
     if words.shape[0] == 1:
         return ops.take(words[0], columns, axis=0)
-    return ops.take_along_axis(words, columns, axis=1)
+    grouped = ops.reshape(columns, (words.shape[0], -1))
+    return ops.reshape(ops.take_along_axis(words, grouped, axis=1), ops.shape(columns))

@@ -209,7 +209,8 @@ class Decoder(NamedWeights):
         1412.2007, section 3.2: the candidate list of a source).
 
         Args:
-            words: int32 tensor `(groups, candidates)`, ids: a row for each source, or one row for all sources.
+            words: int32 tensor `(groups, candidates)`, ids: a row for each group of neighbouring sources. The groups
+                have equal sizes.
             allowed: boolean tensor `(sources, candidates)`: which of these words may follow in targets of a source.
 
         Returns:
@@ -219,8 +220,9 @@ class Decoder(NamedWeights):
         matrix, bias = map(ops.convert_to_tensor, self.output_weights)
         # Rows of the transposed matrix are copied whole. The copy is transposed once, not at every step.
         columns = ops.transpose(ops.take(ops.transpose(matrix), words, axis=0), (0, 2, 1))
-        biases = ops.take(bias, words, axis=0)
-        return {"matrix": columns, "bias": ops.where(allowed, biases, -np.inf)}
+        groups, width = ops.shape(words)
+        biases = ops.where(ops.reshape(allowed, (groups, -1, width)), ops.take(bias, words, axis=0)[:, None], -np.inf)
+        return {"matrix": columns, "bias": ops.reshape(biases, (-1, width))}
 
     @staticmethod
     def candidate_logits(features: Tensor, candidates: dict[str, Tensor]) -> Tensor:

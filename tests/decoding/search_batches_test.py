@@ -119,13 +119,15 @@ def test_an_ensemble_averages_over_the_candidates(model, lists):
 
 
 @pytest.mark.usefixtures("uncompiled")
-def test_batches_that_shrink_keep_their_words(model, monkeypatch):
+@pytest.mark.parametrize("sharing", [4, 7, 100])
+def test_batches_that_shrink_keep_their_words(model, monkeypatch, sharing):
     random = np.random.default_rng(0)
     sources = [[*random.integers(3, 9, random.integers(1, 20)).tolist(), 2] for _ in range(30)]
     lists = [random.choice(np.arange(3, WORDS + 3), 8, replace=False) for _ in sources]
     monkeypatch.setattr("keras_encdec.decoding.search.LEAST_ROWS", 1)
     monkeypatch.setattr("keras_encdec.backend.compiled_call.COMPILING", 0)
-    for sampler in (GreedySampler(), BeamSampler(4)):
+    monkeypatch.setattr(search_batches, "SHARING_SOURCES", sharing)
+    for sampler in (GreedySampler(), BeamSampler(2), BeamSampler(4)):
         generator = Generator(model)
         together = generator.generate(sources, sampler, candidates=lists)
         for index in (0, 11, 29):
@@ -141,12 +143,27 @@ def test_candidates_must_be_ids_of_the_model(model):
         Generator(model).generate([[3, 2]], candidates=[[3], [4]])
 
 
-@pytest.mark.parametrize("shared", [False, True])
-def test_each_allowed_column_is_a_word_of_the_source(lists, shared):
-    words = [search_batches.with_special_ids(each) for each in lists]
-    width = search_batches.compiled_width(search_batches.candidates_needed(words, shared), WORDS + 3)
-    batch = search_batches.batch_candidates(words, shared, width)
-    rows = np.broadcast_to(batch.words, (len(lists), width))
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_each_allowed_column_is_a_word_of_the_source(groups):
+    random = np.random.default_rng(1)
+    words = [search_batches.with_special_ids(random.integers(3, WORDS + 3, 5)) for _ in range(4)]
+    batch = search_batches.batch_candidates(words, groups, lambda needed: needed + 2)
+    assert len(batch.words) == groups and batch.words.shape[1] < 3 + 5 * 4 // groups + 3
+    rows = np.repeat(batch.words, 4 // groups, axis=0)
     for row, allowed, own in zip(rows, batch.allowed, words, strict=True):
         assert row[allowed].tolist() == own.tolist()
         assert row[:3].tolist() == [0, 1, 2]
+
+
+def test_each_group_that_shares_words_has_sources_of_all_lengths(monkeypatch):
+    monkeypatch.setattr(search_batches, "SHARING_SOURCES", 6)
+    sources = [[3] * length + [2] for length in np.random.default_rng(0).permutation(17)]
+    batches = search_batches.SearchBatches(20, WORDS + 3)
+    requests = batches.requests(sources, candidates=[[3 + index] for index in range(17)])
+    [batch] = batches.batches(requests, GreedySampler())
+    assert len(batch.candidates.words) == 3 and sorted(batch.indices, key=str) == [*sorted(range(17), key=str), None]
+    for index, row, allowed in zip(batch.indices, batch.source, batch.candidates.allowed, strict=True):
+        assert row[row > 0].tolist() == ([2] if index is None else sources[index])
+        assert allowed.sum() == 3 + (index is not None)
+    shortest = (np.reshape(batch.source, (3, 6, -1)) > 0).sum(axis=2).min(axis=1)
+    assert shortest.max() <= 3
