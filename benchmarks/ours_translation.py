@@ -22,6 +22,7 @@ def main():
     parser.add_argument("--beam", type=int, required=True)
     parser.add_argument("--dtype")
     parser.add_argument("--shortlist")
+    parser.add_argument("--shortlist_words", type=int)
     parser.add_argument("--dictionary")
     parser.add_argument("--single", action="store_true", help="one sentence at a time")
     options = parser.parse_args()
@@ -30,7 +31,9 @@ def main():
     generator = TextGenerator([options.model_dir], dtype=options.dtype)
     sampler = GreedySampler() if options.beam == 1 else BeamSampler(options.beam, length_penalty=1.0)
     vocabulary = generator.directories[0].target_vocabulary
-    shortlist = LexicalShortlist.read(options.shortlist, vocabulary) if options.shortlist else None
+    shortlist = None
+    if options.shortlist:
+        shortlist = LexicalShortlist.read(options.shortlist, vocabulary, options.shortlist_words)
     replacement = UnknownReplacement(read_dictionary(options.dictionary)) if options.dictionary else None
     lines = read_sentences(options.input)
     windows = [[line] for line in lines] if options.single else [lines]

@@ -1,7 +1,8 @@
 """Measures quality and speed of translation: BLEU and words per second of trained models, searches and shortlists.
 
     python benchmarks/translation.py --model_dir=teacher --input=test.en --reference=test.fr [--student_dir=student]
-        [--shortlist=shortlist.tsv] [--dictionary=words.tsv] [--backends jax] [--dtypes float32 bfloat16]
+        [--shortlist=shortlist.tsv] [--shortlist_words 100 20] [--dictionary=words.tsv] [--unescape] [--backends jax]
+        [--dtypes float32 bfloat16]
 
 Each row is measured in a separate process, one after another: the teacher with a beam and greedily, and the student
 greedily; each with all words and, given a table of `encdec-dictionary --shortlist`, with the words of the shortlist.
@@ -10,6 +11,7 @@ backend; writes the results as JSON and, with matplotlib installed, a chart of B
 """
 
 import argparse
+import html
 import importlib.util
 import pathlib
 
@@ -24,7 +26,8 @@ def main():
     """Measures everything, prints the table and draws the chart."""
     options = parsed()
     references = read_sentences(options.reference)
-    metric = CorpusMetric("bleu", [references])
+    unescape = html.unescape if options.unescape else str
+    metric = CorpusMetric("bleu", [[unescape(line) for line in references]])
     rows = []
     for backend in options.backends:
         first = None
@@ -33,7 +36,9 @@ def main():
                 given = *arguments, "--input", options.input, "--dtype", dtype
                 given += ("--dictionary", options.dictionary) if options.dictionary else ()
                 figures = measured("ours_translation.py", *given, backend=backend)
-                bleu = metric.score(metric.corpus_counts(figures["translations"]).sum(axis=0))
+                bleu = metric.score(
+                    metric.corpus_counts([unescape(line) for line in figures["translations"]]).sum(axis=0)
+                )
                 rate = figures["words_per_second"]
                 first = first or rate
                 row = {"who": name, "backend": backend, "dtype": dtype, "bleu": bleu, "words_per_second": rate}
@@ -55,7 +60,15 @@ def parsed():
     parser.add_argument("--input", required=True, help="sentences to translate")
     parser.add_argument("--reference", required=True, help="their reference translations")
     parser.add_argument("--shortlist", help="table of encdec-dictionary --shortlist")
+    parser.add_argument(
+        "--shortlist_words",
+        type=int,
+        nargs="+",
+        default=[100],
+        help="translations of a source word; a row for each number",
+    )
     parser.add_argument("--dictionary", help="dictionary that replaces unknown words")
+    parser.add_argument("--unescape", action="store_true", help="undo Moses's character escapes before BLEU")
     parser.add_argument("--beam", type=int, default=12)
     parser.add_argument("--single", action="store_true", help="one sentence at a time, as a server gets them")
     parser.add_argument("--backends", nargs="+", default=BACKENDS, choices=BACKENDS)
@@ -72,8 +85,9 @@ def contestants(options):
         search = "greedy" if beam == 1 else f"beam {beam}"
         single = ("--single",) if options.single else ()
         yield f"{name}, {search}", (model_dir, "--beam", beam, *single)
-        if options.shortlist:
-            yield f"{name}, {search}, shortlist", (model_dir, "--beam", beam, *single, "--shortlist", options.shortlist)
+        for words in options.shortlist_words if options.shortlist else ():
+            given = "--shortlist", options.shortlist, "--shortlist_words", words
+            yield f"{name}, {search}, shortlist {words}", (model_dir, "--beam", beam, *single, *given)
 
 
 def draw(rows, path):
