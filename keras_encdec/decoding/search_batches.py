@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from keras import ops
@@ -13,6 +13,8 @@ from keras_encdec.data.batches import length_batches, pad
 from keras_encdec.data.rare_word_batches import local_sources
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.text.vocabulary import END, FIRST_WORD, PADDING
+
+Value = TypeVar("Value")
 
 # Maximum target length per source word, and the limit in words for sources of a word or two, which may need more.
 LENGTH_FACTOR, SHORTEST_LIMIT = 1.5, 10
@@ -125,24 +127,20 @@ class SearchBatches:
         most_rows = max(1, MOST_ROWS // sampler.rows_per_source)
         lengths = [len(source) for source in requests.sources]
         for indices, rows, width in length_batches(lengths, most_rows, MOST_TOKENS):
-            groups, order = 1, [*indices, *[None] * (rows - len(indices))]
-            if requests.candidates is not None:
-                groups = rows if sampler.rows_per_source >= OWN_ROWS else sharing_groups(rows)
-                # Sources of all lengths are in each group, so that all groups become smaller at the same time.
-                order = [index for group in range(groups) for index in order[group::groups]]
-
-            def of_sources(values: Sequence[Any], filler: Any, order: Sequence[int | None] = order) -> list[Any]:
-                return [filler if index is None else values[index] for index in order]
-
-            source = pad(of_sources(requests.sources, [END]), width)
+            order: list[int | None] = [*indices, *[None] * (rows - len(indices))]
             candidates = None
             if requests.candidates is not None:
-                words = of_sources(requests.candidates, with_special_ids(np.arange(0)))
+                groups = rows if sampler.rows_per_source >= OWN_ROWS else sharing_groups(rows)
+                if groups < rows:
+                    # Sources of all lengths are in each group, so that all groups become smaller at the same time.
+                    order = [index for group in range(groups) for index in order[group::groups]]
+                words = _in_order(requests.candidates, order, with_special_ids(np.arange(0)))
                 candidates = batch_candidates(words, groups, functools.partial(self._candidate_width, width, groups))
+            source = pad(_in_order(requests.sources, order, [END]), width)
             characters: list[np.ndarray] = []
             if requests.spellings is not None:
                 source, characters = local_sources(source, self._source_ids, requests.spellings)
-            limits, numbers = np.array(of_sources(requests.limits, 1)), of_sources(requests.numbers, 0)
+            limits, numbers = np.array(_in_order(requests.limits, order, 1)), _in_order(requests.numbers, order, 0)
             yield SearchBatch(order, source, limits, numbers, candidates, characters)
 
     def _candidate_width(self, source_width: int, groups: int, needed: int) -> int:
@@ -151,6 +149,11 @@ class SearchBatches:
         width = compiled_width(needed, self._target_ids)
         self._candidate_widths[key] = max(width, self._candidate_widths.get(key, 0))
         return self._candidate_widths[key]
+
+
+def _in_order(values: Sequence[Value], order: Sequence[int | None], filler: Value) -> list[Value]:
+    """Returns the values of the sources in an order, with a value of its own for each filler."""
+    return [filler if index is None else values[index] for index in order]
 
 
 def target_limit(source_length: int, max_length_factor: float = LENGTH_FACTOR, max_length: int | None = None) -> int:
