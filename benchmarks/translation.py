@@ -11,23 +11,20 @@ backend; writes the results as JSON and, with matplotlib installed, a chart of B
 """
 
 import argparse
-import html
 import importlib.util
 import pathlib
 
 from results_file import write_results
 from run import BACKENDS, HERE, measured
 
-from keras_encdec.formats.plain_text import read_sentences
-from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric
+from keras_encdec.formats.encodings import unescape
+from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric, read_text
 
 
 def main():
     """Measures everything, prints the table and draws the chart."""
     options = parsed()
-    references = read_sentences(options.reference)
-    unescape = html.unescape if options.unescape else str
-    metric = CorpusMetric("bleu", [[unescape(line) for line in references]])
+    metric = CorpusMetric("bleu", [read_text(options.reference, unescaped=options.unescape)])
     rows = []
     for backend in options.backends:
         first = None
@@ -36,9 +33,10 @@ def main():
                 given = *arguments, "--input", options.input, "--dtype", dtype
                 given += ("--dictionary", options.dictionary) if options.dictionary else ()
                 figures = measured("ours_translation.py", *given, backend=backend)
-                bleu = metric.score(
-                    metric.corpus_counts([unescape(line) for line in figures["translations"]]).sum(axis=0)
-                )
+                translations = figures["translations"]
+                if options.unescape:
+                    translations = [unescape(line) for line in translations]
+                bleu = metric.score(metric.corpus_counts(translations).sum(axis=0))
                 rate = figures["words_per_second"]
                 first = first or rate
                 row = {"who": name, "backend": backend, "dtype": dtype, "bleu": bleu, "words_per_second": rate}

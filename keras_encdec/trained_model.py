@@ -170,7 +170,7 @@ class TrainedModel:
         return vocabulary
 
 
-def check_direction(model: KnownModel | TrainedModel, reverse: bool, flag: str) -> None:
+def check_direction(model: KnownModel, reverse: bool, flag: str) -> None:
     """Checks the direction of a model.
 
     Args:
@@ -250,7 +250,7 @@ def check_can_replace_unknown(carries_attention: bool, has_position_words: bool)
         )
 
 
-def check_alike(models: Sequence[KnownModel | TrainedModel]) -> None:
+def check_alike(models: Sequence[KnownModel]) -> None:
     """Checks that models can form an ensemble.
 
     Args:

@@ -186,7 +186,7 @@ class FileGenerator:
         limit = None if generator.has_source else LANGUAGE_MODEL_LIMIT
         further: dict[str, Any] = {"character_beam": options.character_beam} if options.character_beam else {}
         self._generate: Callable[..., list[list[TextHypothesis]]] = functools.partial(
-            generator.generate,
+            generator.generate_words,
             sampler=sampler,
             replacement=_unknown_replacement(options),
             with_attention=self._link_line is not None,
@@ -210,12 +210,13 @@ class FileGenerator:
         """
         alignments = AlignmentFile(outputs[1], self._link_line) if self._link_line else None
         files = TargetFiles(self._writer, outputs[0], alignments, self._options.encoding, self._input)
-        self._count_words(sources)
-        files.write(first, sources, self._generate(sources, first=first))
+        words = self._directory.words(sources)
+        self._count_words(words)
+        files.write(first, sources, self._generate(words, first=first))
 
-    def _count_words(self, sources: Sequence[str]) -> None:
+    def _count_words(self, sources: Sequence[Sequence[str]]) -> None:
         """Counts the words of sources before the search, which takes long and might be for nothing."""
-        for words in self._directory.words(sources):
+        for words in sources:
             unknown = self._directory.source_vocabulary.encode(words).count(UNKNOWN)
             self.counts.update(words=len(words), unknown=unknown)
             if self._directory.source_vocabulary.characters is not None:

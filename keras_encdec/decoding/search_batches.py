@@ -287,7 +287,5 @@ def words_of_columns(words: Tensor, columns: Tensor) -> Tensor:
     Returns:
         int32 tensor `(sources, rows)`.
     """
-    if words.shape[0] == 1:
-        return ops.take(words[0], columns, axis=0)
     grouped = ops.reshape(columns, (words.shape[0], -1))
     return ops.reshape(ops.take_along_axis(words, grouped, axis=1), ops.shape(columns))

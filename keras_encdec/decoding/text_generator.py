@@ -183,7 +183,28 @@ class TextGenerator:
         Returns:
             list, for each line a list of distinct TextHypothesis, the best first.
         """
-        sources = self._first.words(lines)
+        return self.generate_words(
+            self._first.words(lines), sampler, replacement, with_attention, shortlist, **arguments
+        )
+
+    def generate_words(
+        self,
+        sources: Sequence[list[str]],
+        sampler: Sampler | str = "greedy",
+        replacement: UnknownReplacement | None = None,
+        with_attention: bool = False,
+        shortlist: LexicalShortlist | None = None,
+        **arguments: Any,
+    ) -> list[list[TextHypothesis]]:
+        """Generates targets of sources that are split into words, see `ModelDirectory.words`.
+
+        Args:
+            sources: list of lists of str.
+            sampler, replacement, with_attention, shortlist, **arguments: see `generate`.
+
+        Returns:
+            list, for each source a list of distinct TextHypothesis, the best first.
+        """
         vocabulary = OpenVocabulary(self._first.source_vocabulary)
         ids = [vocabulary.encode(words) for words in sources]
         if vocabulary.spellings is not None:
