@@ -114,6 +114,7 @@ def _results(
     queues: dict[Any, list[Any]] = {}  # of each actor that has started, what it is to do, the first at work
     again, more = [], iter(shards)
     deaths: collections.Counter[int | None] = collections.Counter()
+    suspected: set[int] = set()  # numbers of lost shards that have no result yet
 
     def start() -> None:
         actor = new_actor()
@@ -122,8 +123,10 @@ def _results(
     for _ in range(number):
         start()
     while True:
-        # Each actor has a first shard before one has a second.
-        while queues and len(queues[actor := min(queues, key=lambda each: len(queues[each]))]) < QUEUED:
+        # Each actor has a first shard before one has a second. While some are suspected, no actor has a second, so that
+        # the next death shows which it was.
+        most = 1 if suspected else QUEUED
+        while queues and len(queues[actor := min(queues, key=lambda each: len(queues[each]))]) < most:
             shard = again.pop() if again else next(more, None)
             if shard is None:
                 break
@@ -138,18 +141,23 @@ def _results(
         except ray.exceptions.RayTaskError as error:
             raise error.cause if isinstance(error.cause, Exception) else error from None
         except ray.exceptions.RayError as error:  # its process or node has died
-            # What it had not begun is not the cause. Calls end in any order, the one at work was given first.
+            # Any of them may be the cause: the actor may have died before it could send the result of the first.
             calls = queues.pop(actor, [])
             lost = [shard for call in calls if (shard := given if call == done else pending.pop(call)[0])]
-            key = lost[0].number if lost else None
-            deaths[key] += 1
-            if deaths[key] > RETRIES:
-                raise died(lost[0]) if lost else _not_started(error) from error
+            numbers = [shard.number for shard in lost]
+            deaths.update(numbers or [None])
+            for shard in lost:
+                if deaths[shard.number] > RETRIES:
+                    raise died(shard) from error
+            if deaths[None] > RETRIES:
+                raise _not_started(error) from error
+            suspected.update(numbers)
             again += reversed(lost)
             start()
         else:
             if given:
                 queues[actor].remove(done)
+                suspected.discard(given.number)
                 yield given, result
             else:
                 queues[actor] = []

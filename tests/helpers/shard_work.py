@@ -24,7 +24,8 @@ class Uppercase:
 
     Args:
         deaths: path of a file, to which a worker adds a byte before it kills itself at a shard with the word "deadly".
-        times: int. Number of deaths before such a shard is done like any other.
+        times: int. Number of deaths before such a shard is done like any other. The first death comes a shard early if
+            that has the word "before".
     """
 
     deaths: pathlib.Path
@@ -37,7 +38,7 @@ class Uppercase:
         [part] = shard.parts
         if b"wrong" in part.data:
             raise InputError("found a wrong line", "expected none", path=part.path, line=part.first_line)
-        if b"deadly" in part.data:
+        if b"deadly" in part.data or (b"before" in part.data and not self.deaths.exists()):
             with open(self.deaths, "ab") as file:
                 file.write(b".")
             if self.deaths.stat().st_size <= self.times:

@@ -66,7 +66,8 @@ class Question {
     this.aborting = new AbortController();
     this.answer.setAttribute("aria-busy", "true");
     const slow = setTimeout(() => {
-      if (this.name === "translate") say("Computing: the first phrase of a new length takes longer.");
+      if (this.name === "translate" && number === this.newest)
+        say("Computing: the first phrase of a new length takes longer.");
     }, SLOW);
     try {
       const response = await fetch(`api/${this.name}`, {
