@@ -27,6 +27,7 @@ from keras_encdec.cli.process import (
 )
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import EncdecWarning, InputError
+from keras_encdec.runtime.workers import search_cycles_rarely
 
 GUIDES = "docs/guides"
 # What absl appends to the help of a flag that may be given several times; our texts say so themselves.
@@ -104,9 +105,7 @@ class Command:
         """Runs the command as a program: the entry point of the console script."""
         occupy_closed_descriptors()
         if not self.serves:
-            # A command makes millions of records without reference cycles. The search for cycles took three quarters of
-            # its time.
-            gc.set_threshold(1 << 20)
+            search_cycles_rarely()
         status = self._guarded(sys.argv[1:], Interruption(self.name, self.interrupted))
         drop_unwritten()
         if status == 128 + signal.SIGPIPE:

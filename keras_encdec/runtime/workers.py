@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import gc
 import os
 import signal
 import threading
@@ -36,6 +37,15 @@ def threads(number: int) -> Iterator[ThreadPoolExecutor]:
 def available_processors() -> int:
     """Returns the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def search_cycles_rarely() -> None:
+    """Makes Python search for reference cycles rarely.
+
+    Commands and their workers make millions of records without cycles. The search took three quarters of a command's
+    time, and a fifth of a worker's.
+    """
+    gc.set_threshold(1 << 20)
 
 
 @contextlib.contextmanager
