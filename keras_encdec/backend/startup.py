@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 from keras_encdec import __version__
 from keras_encdec.errors import InputError
-from keras_encdec.runtime.workers import search_cycles_rarely
 
 if TYPE_CHECKING:
     from keras_encdec.runtime.engines import Work
@@ -137,7 +136,6 @@ class KerasWork:
         load = pickle.loads(self._load) if isinstance(self._load, bytes) else self._load
         if self._own_process:
             keep_freed_memory()
-            search_cycles_rarely()
         work: Work = load()
         return work
 

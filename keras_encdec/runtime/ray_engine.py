@@ -13,6 +13,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.runtime.engines import RETRIES, Work, WorkOpener, died
 from keras_encdec.runtime.imports import check_extra
 from keras_encdec.runtime.shards import Shard, ShardResult
+from keras_encdec.runtime.workers import search_cycles_rarely
 
 # Seconds to wait for a cluster to answer.
 PATIENCE = 10.0
@@ -175,6 +176,9 @@ class _Actor:
     """Does the work on shards, which it opens when the first shard comes."""
 
     _work: Work | None = None
+
+    def __init__(self) -> None:
+        search_cycles_rarely()
 
     def ready(self) -> None:
         """Does nothing: a call returns when the actor has started."""

@@ -179,6 +179,7 @@ def _start_worker(ending: Connection, begin: Callable[..., object] | None, argum
     for number in STOP_SIGNALS:  # a terminal sends them to all processes, but only the parent decides
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, args=(ending,), daemon=True).start()
+    search_cycles_rarely()
     if begin is not None:
         begin(*arguments)
 

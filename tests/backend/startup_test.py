@@ -1,7 +1,6 @@
 """What a process does before and after it imports Keras."""
 
 import functools
-import gc
 import importlib
 import json
 import operator
@@ -52,16 +51,6 @@ def test_work_of_another_process_is_imported_only_when_it_is_opened(tmp_path, mo
 
 def test_work_in_this_process_may_hold_what_cannot_be_pickled():
     assert KerasWork(lambda: operator.neg, own_process=False).open()(2) == -2
-
-
-def test_a_worker_searches_cycles_as_rarely_as_a_command(monkeypatch):
-    set_to = []
-    for changes_process in ("import_keras", "keep_freed_memory"):
-        monkeypatch.setattr(startup, changes_process, lambda: None)
-    monkeypatch.setattr(gc, "set_threshold", set_to.append)
-    for own_process in (False, True):
-        KerasWork(lambda: operator.neg, own_process).open()
-    assert set_to == [1 << 20]
 
 
 def test_a_command_imports_the_backend_and_no_optional_library(tmp_path):

@@ -51,6 +51,11 @@ def test_a_process_that_dies_is_replaced_and_its_shard_done_again(tmp_path):
     assert (tmp_path / "deaths").read_bytes() == b"..."
 
 
+def test_a_process_searches_reference_cycles_rarely(tmp_path):
+    [(_, result)] = LocalProcesses(1).run(Uppercase(tmp_path / "deaths"), shards(["one"]))
+    assert result.counts["cycles"] == 1 << 20
+
+
 def test_a_shard_that_kills_every_process_is_named(tmp_path):
     with pytest.raises(InputError, match="input: found that the process at work on lines 2 to 2 was killed 3 times"):
         list(LocalProcesses(2).run(Uppercase(tmp_path / "deaths", times=99), shards(["one", "deadly", "two"])))

@@ -65,6 +65,11 @@ def test_a_shard_that_kills_every_worker_is_named(cluster, word, tmp_path):
     assert len((tmp_path / "deaths").read_bytes()) == 3
 
 
+def test_an_actor_searches_reference_cycles_rarely(cluster, tmp_path):
+    [(_, result)] = RayActors(1, cluster.address).run(Uppercase(tmp_path / "deaths"), shards(["one"]))
+    assert result.counts["cycles"] == 1 << 20
+
+
 def test_an_error_of_the_work_ends_the_job(cluster, tmp_path):
     with pytest.raises(InputError, match="input, line 3: found a wrong line"):
         list(RayActors(1, cluster.address).run(Uppercase(tmp_path / "deaths"), shards(["one", "two", "wrong"])))
