@@ -145,14 +145,15 @@ def _results(
             # Any of them may be the cause: the actor may have died before it could send the result of the first.
             calls = queues.pop(actor, [])
             lost = [shard for call in calls if (shard := given if call == done else pending.pop(call)[0])]
-            numbers = [shard.number for shard in lost]
-            deaths.update(numbers or [None])
             for shard in lost:
+                deaths[shard.number] += 1
+                suspected.add(shard.number)
                 if deaths[shard.number] > RETRIES:
                     raise died(shard) from error
-            if deaths[None] > RETRIES:
-                raise _not_started(error) from error
-            suspected.update(numbers)
+            if not lost:
+                deaths[None] += 1
+                if deaths[None] > RETRIES:
+                    raise _not_started(error) from error
             again += reversed(lost)
             start()
         else:
