@@ -16,6 +16,7 @@ from keras_encdec.export.phrase_ids import BYTES_A_TOKEN
 from keras_encdec.export.served_model import ServedModel
 from keras_encdec.export.serving_config import ServingConfig
 from keras_encdec.export.versions import DESCRIPTION, RAW_TEXT, TOKENS, version_checksums
+from keras_encdec.model_config import WEIGHTS
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.text import Vocabulary
@@ -158,6 +159,7 @@ def _describe(
         "tokenization": tokenization,
         **config.to_dict(),
         "max_bytes": config.max_tokens * BYTES_A_TOKEN,
+        "model_weights": directory.checksums().get(WEIGHTS),
         "sha256": version_checksums(version),
     }
     path = version / "assets.extra" / DESCRIPTION

@@ -24,9 +24,10 @@ from keras_encdec.export.comparison import (
 from keras_encdec.export.exporting import load_served_directory, require_tensorflow
 from keras_encdec.export.serving_config import VerificationOptions
 from keras_encdec.export.stored_weights import rounded_model
-from keras_encdec.export.versions import check_unchanged, read_description, version_folder
+from keras_encdec.export.versions import check_exported_from, check_unchanged, read_description, version_folder
 from keras_encdec.runtime.files import is_url, joined
 from keras_encdec.runtime.remote_folders import copied_folder
+from keras_encdec.trained_model import TrainedModel
 
 # Number of pairs that the exported model scores together.
 SERVED_BATCH = 64
@@ -92,6 +93,7 @@ def verify_export(
     description = read_description(path)
     tokenization = description.tokenization
     check_unchanged(path)
+    check_exported_from(TrainedModel.read(model_dir), path)
     directory = load_served_directory(model_dir)
     if made_pairs is None:
         made_pairs = 0 if pairs else 1000

@@ -13,10 +13,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from keras_encdec.errors import FilePath, InputError
+from keras_encdec.model_config import WEIGHTS as WEIGHTS_FILE
+from keras_encdec.model_config import check_has_weights
 from keras_encdec.runtime.files import file_checksum, is_url
 from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.settings_files import read_parsed
 from keras_encdec.runtime.unfinished import unfinished
+from keras_encdec.trained_model import TrainedModel
 
 MODELS_CONFIG = "models.config"
 # The server's version numbers are signed 64-bit integers.
@@ -230,11 +233,14 @@ class Description(NamedTuple):
         weights: str. The form in which its weights are stored, see `ServingConfig`.
         checksums: dict of path within the folder to SHA-256 checksum; empty if an early version of this package
             exported the model.
+        model_weights: str. SHA-256 checksum of the weights' file of the model that was exported; `None` if an earlier
+            version of this package exported it.
     """
 
     tokenization: dict[str, bool] | None
     weights: str
     checksums: dict[str, str]
+    model_weights: str | None
 
 
 def read_description(version: pathlib.Path) -> Description:
@@ -255,7 +261,10 @@ def read_description(version: pathlib.Path) -> Description:
             raise ValueError("its checksums are not strings by path")
         if weights not in WEIGHTS:
             raise ValueError(f"its weights are {weights!r}")
-        return Description(dict(tokenization) if reads == RAW_TEXT else None, weights, checksums)
+        model_weights = description.get("model_weights")
+        if not isinstance(model_weights, str | None):
+            raise ValueError("its model_weights is not a checksum")
+        return Description(dict(tokenization) if reads == RAW_TEXT else None, weights, checksums, model_weights)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
             f"found no valid description of the version ({error})",
@@ -296,6 +305,29 @@ def check_unchanged(version: pathlib.Path) -> None:
                 "restore the file, or export the model again",
                 version / name,
             )
+
+
+def check_exported_from(model: TrainedModel, version: pathlib.Path) -> None:
+    """Checks that a version was exported from a model, by the checksum of the model's weights.
+
+    Versions exported by earlier versions of this package do not have the checksum, and pass.
+
+    Args:
+        model: TrainedModel.
+        version: pathlib.Path of the version's folder.
+
+    Raises:
+        InputError: for another model, or when its weights or the description cannot be read.
+    """
+    exported = read_description(version).model_weights
+    check_has_weights(model.path / WEIGHTS_FILE)
+    if exported is not None and file_checksum(model.path / WEIGHTS_FILE) != exported:
+        raise InputError(
+            "found other weights than those that were exported",
+            f"expected the model that {version} was exported from",
+            "check --model_dir, or export this model again",
+            model.path / WEIGHTS_FILE,
+        )
 
 
 def _served_files(version: pathlib.Path) -> Iterator[pathlib.Path]:

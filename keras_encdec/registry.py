@@ -14,6 +14,8 @@ class Registry(Mapping[str, Entry]):
     Args:
         kind: str. What the entries are, such as "cell". The hyper-parameter that chooses an entry has the same name.
         others: other values of that hyper-parameter, which choose no entry, such as "none". Defaults to no values.
+        expected: names of entries that a module registers when it is imported, so that they can be listed before.
+            Defaults to no names.
 
     Example:
 
@@ -28,8 +30,8 @@ class Registry(Mapping[str, Entry]):
     keras_encdec.configuration.ConfigurationError: found tokenizer='words', expected one of spaces
     """
 
-    def __init__(self, kind: str, others: Sequence[str] = ()) -> None:
-        self._kind, self._others = kind, tuple(others)
+    def __init__(self, kind: str, others: Sequence[str] = (), expected: Sequence[str] = ()) -> None:
+        self._kind, self._others, self._expected = kind, tuple(others), tuple(expected)
         self._entries: dict[str, Entry] = {}
 
     def register(self, name: str, entry: Entry) -> Entry:
@@ -53,6 +55,11 @@ class Registry(Mapping[str, Entry]):
         self._entries[name] = entry
         return entry
 
+    @property
+    def choices(self) -> list[str]:
+        """The values of the hyper-parameter: those that choose no entry, and all names of entries."""
+        return list(dict.fromkeys([*self._others, *self._expected, *self._entries]))
+
     def unregister(self, name: str) -> None:
         """Removes an entry.
 
@@ -71,8 +78,7 @@ class Registry(Mapping[str, Entry]):
             ConfigurationError: a ValueError, for an unknown name. It lists the names that can be chosen.
         """
         if not isinstance(name, str) or name not in self._entries:
-            expected = ", ".join([*self._others, *self._entries])
-            raise ConfigurationError(f"found {{{self._kind}}}=%r, expected one of %s", name, expected)
+            raise ConfigurationError(f"found {{{self._kind}}}=%r, expected one of %s", name, ", ".join(self.choices))
         return self._entries[name]
 
     def __getitem__(self, name: str) -> Entry:

@@ -161,6 +161,33 @@ def is_sparse(path: FilePath) -> bool:
         return SPARSE in archive.namelist()
 
 
+def has_pruned_weights(path: FilePath) -> bool:
+    """Returns whether any matrix in a `.keras` file has zeros besides a first row of zeros, the padding of embeddings.
+
+    Args:
+        path: path of the file.
+
+    Raises:
+        KeyError, OSError, zipfile.BadZipFile: for damage.
+    """
+    if is_sparse(path):
+        return True
+    found = []
+
+    def visit(_: str, item: h5py.Group | h5py.Dataset) -> bool | None:
+        if isinstance(item, h5py.Dataset) and item.ndim > 1:
+            array = item[()]
+            if array.dtype.kind == "V":  # bfloat16
+                array = array.view(f"u{array.dtype.itemsize}")
+            if not (array if array[:1].any() else array[1:]).all():
+                found.append(item.name)
+        return bool(found) or None
+
+    with zipfile.ZipFile(path) as archive, archive.open(DENSE) as member, h5py.File(member, "r") as weights:
+        weights.visititems(visit)
+    return bool(found)
+
+
 def _write(archive: zipfile.ZipFile, path: pathlib.Path, replaced: Mapping[str, tuple[str, bytes]]) -> None:
     """Writes the members of an archive to another one, some of them under another name with another content."""
     with zipfile.ZipFile(path, "w") as written:

@@ -31,6 +31,16 @@ def test_an_unknown_name_is_an_error_with_the_names_that_can_be_chosen(colours, 
     assert error.value.sentence("--{}".format).startswith("found --colour=")
 
 
+def test_names_that_are_registered_later_can_be_chosen_but_not_found():
+    registry = Registry("colour", others=["none"], expected=["red", "blue"])
+    assert registry.choices == ["none", "red", "blue"] and list(registry) == []
+    with pytest.raises(ConfigurationError, match="found colour='red', expected one of none, red, blue"):
+        registry.find("red")
+    for name in ("blue", "green"):
+        registry.register(name, name)
+    assert registry.choices == ["none", "red", "blue", "green"] and list(registry) == ["blue", "green"]
+
+
 def test_a_name_has_one_entry(colours):
     assert colours.register("red", (255, 0, 0)) == (255, 0, 0)
     expected = r"found the colour 'red' registered already \(builtins.tuple\), expected a new name for builtins.str"

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import Batches, PreparedPairs, open_pairs, prepare
 from keras_encdec.data.pairs import open_aligned_pairs
 from keras_encdec.errors import InputError
@@ -27,7 +26,13 @@ from keras_encdec.trained_model import TrainedModel
 from keras_encdec.trainers.reporting import TrainingReporter
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
-from keras_encdec.trainers.training_files import PREPARED, check_initial_settings, data_before
+from keras_encdec.trainers.training_files import (
+    PREPARED,
+    check_has_zeros,
+    check_initial_settings,
+    check_same_direction,
+    data_before,
+)
 
 # Maximum number of words on a side of a pair in validation files.
 LONGEST_VALIDATED = 1000
@@ -60,9 +65,7 @@ def prepare_pairs(
     directory = None
     if resume:
         directory = ModelDirectory.load(folder, weights=False)
-        if directory.reverse != data.reverse:
-            how = "with" if directory.reverse else "without"
-            raise ConfigurationError("%s was trained %s {reverse}", folder, how)
+        check_same_direction(directory.reverse, data, folder)
         if (folder / PREPARED).exists():
             pairs = PreparedPairs(folder / PREPARED)
             before = data_before(folder)
@@ -270,13 +273,8 @@ def load_initial_model(config: TrainingConfig, data: TrainingData) -> ModelDirec
     is_same = type(directory.model) is model_class(config.architecture)
     known = TrainedModel.read(directory.path)
     check_initial_settings(config, data, known, directory.model.config if is_same else None)
-    if config.keep_pruned and not pruned_share(directory.model):
-        raise InputError(
-            "found no weight that is zero",
-            "expected a pruned model with --keep_pruned",
-            "prune it with encdec-prune, or drop --keep_pruned",
-            directory.path,
-        )
+    if config.keep_pruned:
+        check_has_zeros(pruned_share(directory.model) > 0, directory.path)
     return directory
 
 

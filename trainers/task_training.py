@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from keras_encdec.backend.training_step import TaskUpdate
-from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import Batches, PreparedPairs, open_pairs, prepare
 from keras_encdec.data.pairs import WordPair
 from keras_encdec.errors import InputError
@@ -152,42 +151,6 @@ def prepare_tasks(
         encoders.setdefault(task.encoder, directory.source_vocabulary)
         decoders.setdefault(task.decoder, directory.target_vocabulary)
     return PreparedTasks(tasks, directories, pairs)
-
-
-def check_same_tasks(tasks: TrainingTasks | None, settings: Mapping[str, object]) -> None:
-    """Checks that the tasks are those of the training to resume.
-
-    Args:
-        tasks: TrainingTasks that are given now; `None` for a training of one task.
-        settings: dict, see `fixed_settings`.
-
-    Raises:
-        ConfigurationError: a ValueError, which names what differs.
-    """
-    asked, before = (tasks.fixed() if tasks else {}), settings.get("tasks") or {}
-    assert isinstance(before, dict)
-    if bool(asked) != bool(before):
-        found, expected = ("{tasks}", "none") if asked else ("no {tasks}", "the tasks")
-        raise ConfigurationError(f"found {found}, expected {expected} as in the training to resume")
-    (main, *_), (main_before, *_) = (asked or {"": ""}), (before or {"": ""})
-    if main != main_before:
-        raise ConfigurationError(
-            "found main=%s in {tasks}, expected %s as in the training to resume", main, main_before
-        )
-    for name in dict.fromkeys([*asked, *before]):
-        if name not in before or name not in asked:
-            found, expected = ("the", "none of this name") if name in asked else ("no", "one")
-            raise ConfigurationError(
-                f"found {found} task %s in {{tasks}}, expected {expected} as in the training to resume", name
-            )
-        for key, value in asked[name].items():
-            if value != before[name].get(key):
-                raise ConfigurationError(
-                    f"found {key}=%s in [tasks.%s], expected %s as in the training to resume",
-                    value,
-                    name,
-                    before[name].get(key),
-                )
 
 
 def _given(paths: Mapping[str, str]) -> dict[str, Vocabulary]:

@@ -18,7 +18,7 @@ from keras_encdec.data import Batches, PreparedPairs
 from keras_encdec.errors import InputError
 from keras_encdec.model_config import CONFIG, WEIGHTS
 from keras_encdec.model_directory import ModelDirectory, record_remark
-from keras_encdec.models import build_model, model_class
+from keras_encdec.models import build_model
 from keras_encdec.models.translation_model import TranslationModel, copy_weights
 from keras_encdec.pruning.pruning_masks import PruningMasks
 from keras_encdec.runtime.files import is_url
@@ -37,7 +37,7 @@ from keras_encdec.trainers.preparation import (
 )
 from keras_encdec.trainers.reporting import TrainingReporter, TrainingResult, TrainingRound
 from keras_encdec.trainers.resumption import Progress, TrainingState, load_checkpoint
-from keras_encdec.trainers.task_training import PreparedTasks, check_same_tasks, prepare_tasks
+from keras_encdec.trainers.task_training import PreparedTasks, prepare_tasks
 from keras_encdec.trainers.tasks import TrainingTasks
 from keras_encdec.trainers.training_config import TrainingConfig, check_together
 from keras_encdec.trainers.training_data import TrainingData
@@ -46,6 +46,7 @@ from keras_encdec.trainers.training_files import (
     PREPARED,
     check_model_folder,
     check_not_packaged,
+    check_same_tasks,
     check_same_training,
     data_before,
     fixed_settings,
@@ -179,7 +180,6 @@ def _train(job: _Job, resume: bool) -> TrainingResult:
     check_model_folder(folder, resume)  # while no other training can begin in it
     has_begun = has_checkpoint(folder)
     devices.wait()  # before the first process writes anything
-    model_class(config.architecture).check_config(config.model_config)
     if config.validation_bleu:
         import_sacrebleu(WITHOUT)  # raises at once if sacrebleu is not installed
     prepare_process_for_training()
@@ -196,7 +196,9 @@ def _train(job: _Job, resume: bool) -> TrainingResult:
     if state is None:
         state = _new_model(job, directory, step, initial, others)
         reporter.built(state.model.count_params())
-    compilation = step.apply(state.model, reporter.compiling, devices)
+    # The empty sources of a language model are of no interest.
+    compiling = reporter.compiling if config.has_source else lambda shapes: reporter.compiling(shapes[-1:])
+    compilation = step.apply(state.model, compiling, devices)
     if others:
         updates = others.updates(config, widths, state.progress.updates)
         update_tasks_between(state.model, updates, step, compilation, reporter.compiling)

@@ -13,6 +13,7 @@ from keras_encdec.formats import open_output
 from keras_encdec.model_config import CONFIG, HISTORY, PACKAGED, WEIGHTS
 from keras_encdec.runtime.files import exists, file_checksum, is_url, joined
 from keras_encdec.trained_model import TrainedModel
+from keras_encdec.trainers.tasks import TrainingTasks
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 
@@ -100,6 +101,83 @@ def fixed_settings(config: TrainingConfig, data: TrainingData) -> dict[str, Any]
     return dict(sorted({**_fixed(config), **_fixed(data), _VALIDATION: checksums}.items()))
 
 
+def check_resumed(config: TrainingConfig, data: TrainingData, tasks: TrainingTasks | None, model_dir: FilePath) -> None:
+    """Checks that the settings are those of the training to resume, if there is one, without loading its checkpoint.
+
+    Nothing is checked in a remote directory.
+
+    Args:
+        config: TrainingConfig, given now.
+        data: TrainingData, given now.
+        tasks: TrainingTasks that are given now; `None` for a training of one task.
+        model_dir: path or URL of the model directory.
+
+    Raises:
+        ConfigurationError: a ValueError, which names the settings that differ.
+        InputError: when the configuration of the model in the directory cannot be read.
+    """
+    if is_url(model_dir) or not has_checkpoint(model_dir):
+        return
+    known = TrainedModel.read(model_dir)
+    settings = known.config.get("training", {})
+    if settings.get("architecture") in _CELLS:
+        return  # only the checkpoint has all hyper-parameters
+    check_same_tasks(tasks, settings)
+    check_same_training(config, data, settings, known.config.get("model", {}))
+    check_same_direction(known.reverse, data, known.path)
+
+
+def check_same_direction(reverse: bool, data: TrainingData, folder: pathlib.Path) -> None:
+    """Checks the direction of a training to resume.
+
+    Args:
+        reverse: bool. Whether the model is trained with the sides swapped.
+        data: TrainingData, given now.
+        folder: path of the model directory.
+
+    Raises:
+        ConfigurationError: a ValueError, when it differs.
+    """
+    if reverse != data.reverse:
+        raise ConfigurationError("%s was trained %s {reverse}", folder, "with" if reverse else "without")
+
+
+def check_same_tasks(tasks: TrainingTasks | None, settings: Mapping[str, object]) -> None:
+    """Checks that the tasks are those of the training to resume.
+
+    Args:
+        tasks: TrainingTasks that are given now; `None` for a training of one task.
+        settings: dict, see `fixed_settings`.
+
+    Raises:
+        ConfigurationError: a ValueError, which names what differs.
+    """
+    asked, before = (tasks.fixed() if tasks else {}), settings.get("tasks") or {}
+    assert isinstance(before, dict)
+    if bool(asked) != bool(before):
+        found, expected = ("{tasks}", "none") if asked else ("no {tasks}", "the tasks")
+        raise ConfigurationError(f"found {found}, expected {expected} as in the training to resume")
+    (main, *_), (main_before, *_) = (asked or {"": ""}), (before or {"": ""})
+    if main != main_before:
+        raise ConfigurationError(
+            "found main=%s in {tasks}, expected %s as in the training to resume", main, main_before
+        )
+    for name in dict.fromkeys([*asked, *before]):
+        if name not in before or name not in asked:
+            found, expected = ("the", "none of this name") if name in asked else ("no", "one")
+            raise ConfigurationError(
+                f"found {found} task %s in {{tasks}}, expected {expected} as in the training to resume", name
+            )
+        for key, value in asked[name].items():
+            if value != before[name].get(key):
+                raise ConfigurationError(
+                    f"found {key}=%s in [tasks.%s], expected %s as in the training to resume",
+                    value,
+                    name,
+                    before[name].get(key),
+                )
+
+
 def check_same_training(
     config: TrainingConfig, data: TrainingData, settings: Mapping[str, Any], model_config: Mapping[str, Any]
 ) -> None:
@@ -165,6 +243,25 @@ def check_initial_settings(
     given = [name for name in ("source_vocabulary", "target_vocabulary") if getattr(data, name)]
     if given:
         raise ConfigurationError(f"found {{{given[0]}}} with {{initial_model}}, which has its own; drop one of the two")
+
+
+def check_has_zeros(has_zeros: bool, path: pathlib.Path) -> None:
+    """Checks that a model to begin with has pruned weights, for a training that keeps them.
+
+    Args:
+        has_zeros: bool. Whether any of its weights is zero.
+        path: path of its directory.
+
+    Raises:
+        InputError: if none is.
+    """
+    if not has_zeros:
+        raise InputError(
+            "found no weight that is zero",
+            "expected a pruned model with --keep_pruned",
+            "prune it with encdec-prune, or drop --keep_pruned",
+            path,
+        )
 
 
 def _check_validation_files(asked: list[str | None], before: list[str | None] | None, data: TrainingData) -> None:

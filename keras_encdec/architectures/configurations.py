@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 
+from keras_encdec.architectures.layer_registry import ATTENTIONS, CELLS
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 
 _CHO = "Cho et al., 2014, section 4.1"
@@ -58,7 +59,9 @@ class RNNEncoderDecoderConfig(Configuration):
 class RecurrentLanguageModelConfig(Configuration):
     """Hyper-parameters of `RecurrentLanguageModel`; `RecurrentEncoderDecoder` has them, too."""
 
-    cell: str = hyperparameter("lstm", "Recurrent cell of the layers.", published={_LUONG: "lstm"})
+    cell: str = hyperparameter(
+        "lstm", "Recurrent cell of the layers.", choices=lambda: CELLS.choices, published={_LUONG: "lstm"}
+    )
     layers: int = hyperparameter(
         2, "Recurrent layers of the encoder, and of the decoder.", minimum=1, published={_LUONG: 4}
     )
@@ -108,6 +111,7 @@ class RecurrentEncoderDecoderConfig(RecurrentLanguageModelConfig):
         "none",
         "Attention of the decoder to the source positions: to all (global), to those around the target's position "
         "(local_m) or around a predicted one (local_p), or none.",
+        choices=lambda: ATTENTIONS.choices,
         published={_ATTENTION: "local_p"},
         group="attention",
     )

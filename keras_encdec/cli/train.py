@@ -1,6 +1,9 @@
 """encdec-train: learns p(target | source) from pairs."""
 
+import contextlib
+import pathlib
 import sys
+import zipfile
 
 from absl import flags
 
@@ -16,13 +19,19 @@ from keras_encdec.cli.flags import (
 )
 from keras_encdec.cli.task_command import check_paths
 from keras_encdec.configuration import Configuration
-from keras_encdec.model_config import model_path
+from keras_encdec.model_config import WEIGHTS, model_path
 from keras_encdec.runtime.files import check_folder
 from keras_encdec.trained_model import TrainedModel
 from keras_encdec.trainers.tasks import TrainingTasks
 from keras_encdec.trainers.training_config import TrainingConfig, check_together
 from keras_encdec.trainers.training_data import TrainingData
-from keras_encdec.trainers.training_files import check_initial_settings, check_model_folder, has_checkpoint
+from keras_encdec.trainers.training_files import (
+    check_has_zeros,
+    check_initial_settings,
+    check_model_folder,
+    check_resumed,
+    has_checkpoint,
+)
 
 
 def define_flags(flag_values: flags.FlagValues) -> None:
@@ -66,11 +75,14 @@ def main(flag_values: flags.FlagValues) -> int:
     check_paths([config.initial_model], [*data.files.values(), *(data.validation or ()), *further])
     check_folder(flag_values.model_dir)
     check_model_folder(flag_values.model_dir, flag_values.resume)
+    check_resumed(config, data, tasks, flag_values.model_dir)
     if config.initial_model and not has_checkpoint(flag_values.model_dir):
         known = TrainedModel.read(config.initial_model)
         if known.hyperparameters is not None:  # otherwise, only the loaded model can tell
             is_same = known.config["architecture"] == config.architecture
             check_initial_settings(config, data, known, known.hyperparameters if is_same else None)
+        if config.keep_pruned:
+            _check_has_zeros(known.path)
     import_keras()
     from keras_encdec.trainers.train import train
 
@@ -79,6 +91,14 @@ def main(flag_values: flags.FlagValues) -> int:
         return 0
     print("Stopped by a signal; run the same command with --resume to continue.", file=sys.stderr)
     return 128 + result.signal
+
+
+def _check_has_zeros(model: pathlib.Path) -> None:
+    """Checks that a model has pruned weights. A file that cannot be read is reported when the model is loaded."""
+    from keras_encdec.sparse_weights import has_pruned_weights  # h5py and NumPy take a tenth of a second
+
+    with contextlib.suppress(OSError, KeyError, ValueError, TypeError, zipfile.BadZipFile):
+        check_has_zeros(has_pruned_weights(model / WEIGHTS), model)
 
 
 def configurations(

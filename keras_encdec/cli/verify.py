@@ -7,7 +7,7 @@ from keras_encdec.backend.startup import import_keras
 from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 from keras_encdec.configuration import hyperparameter
 from keras_encdec.export.serving_config import VerificationOptions
-from keras_encdec.export.versions import version_folder
+from keras_encdec.export.versions import check_exported_from, check_unchanged, version_folder
 from keras_encdec.formats import ColumnKind, format_names
 from keras_encdec.runtime.files import is_url
 from keras_encdec.task_options import EncodingOption
@@ -29,10 +29,12 @@ class VerifyCommandOptions(EncodingOption, VerificationOptions):
 def main(arguments: Arguments, options: VerifyCommandOptions) -> None:
     """Compares as the flags say."""
     check_paths([arguments["model_dir"]], [arguments["input"]])
-    if not is_url(arguments["export_dir"]):
-        version_folder(arguments["export_dir"], options.version)
     model = TrainedModel.read(arguments["model_dir"])
     check_has_source(model.has_source, arguments["model_dir"], remedy=NOT_SERVED)
+    if not is_url(arguments["export_dir"]):
+        version = version_folder(arguments["export_dir"], options.version)
+        check_unchanged(version)
+        check_exported_from(model, version)
     import_keras("tensorflow")
     from keras_encdec.datasets import libreoffice_en_fr
     from keras_encdec.export import verify_export

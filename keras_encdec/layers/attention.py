@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
+from keras_encdec.architectures.layer_registry import ATTENTIONS
 from keras_encdec.backend.types import Shape, Tensor
 from keras_encdec.layers.attention_step import (
     SCORES,
@@ -16,7 +17,6 @@ from keras_encdec.layers.attention_step import (
     local_window,
     masked_softmax,
 )
-from keras_encdec.registry import Registry
 
 
 class Attention(keras.layers.Layer):
@@ -178,9 +178,6 @@ class Attention(keras.layers.Layer):
             "score_units": self.score_units,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
         }
-
-
-ATTENTIONS: Registry[type[Attention]] = Registry("attention", others=["none"])
 
 
 def register_attention(name: str) -> Callable[[type[Attention]], type[Attention]]:

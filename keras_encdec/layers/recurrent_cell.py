@@ -7,11 +7,11 @@ from typing import ClassVar
 import keras
 from keras import ops
 
+from keras_encdec.architectures.layer_registry import CELLS
 from keras_encdec.backend.gradients import product, summed_product
 from keras_encdec.backend.operations import as_tensor
 from keras_encdec.backend.types import Shape, State, Structure, Tensor
 from keras_encdec.layers.initializers import published_normal
-from keras_encdec.registry import Registry
 
 
 class RecurrentStep:
@@ -180,9 +180,6 @@ class RecurrentCell(keras.layers.Layer):
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "recurrent_initializer": keras.initializers.serialize(self.recurrent_initializer),
         }
-
-
-CELLS: Registry[type[RecurrentCell]] = Registry("cell")
 
 
 def register_cell(name: str) -> Callable[[type[RecurrentCell]], type[RecurrentCell]]:

@@ -9,10 +9,7 @@ from keras_encdec.architectures.configurations import (
     RecurrentLanguageModelConfig,
 )
 from keras_encdec.backend.types import Structure, Tensor
-from keras_encdec.configuration import Configuration
 from keras_encdec.data.rare_word_batches import SPELLING_WIDTHS, characters_key, positions_key
-from keras_encdec.layers.attention import attention_class
-from keras_encdec.layers.recurrent_cell import recurrent_cell_class
 from keras_encdec.models.attention_decoder import AttentionDecoder
 from keras_encdec.models.language_model import LanguageModel
 from keras_encdec.models.log_probs import SPECIAL_IDS
@@ -86,13 +83,6 @@ class RecurrentEncoderDecoder(EncoderDecoder):
 
     config_class = RecurrentEncoderDecoderConfig
     config: RecurrentEncoderDecoderConfig
-
-    @classmethod
-    def check_config(cls, config: Configuration) -> None:
-        values = config.to_dict()
-        recurrent_cell_class(values["cell"])
-        if values["attention"] != "none":
-            attention_class(values["attention"])
 
     def __init__(
         self,
@@ -273,10 +263,6 @@ class RecurrentLanguageModel(LanguageModel):
 
     config_class = RecurrentLanguageModelConfig
     config: RecurrentLanguageModelConfig
-
-    @classmethod
-    def check_config(cls, config: Configuration) -> None:
-        recurrent_cell_class(config.to_dict()["cell"])
 
     def new_decoder(self, vocabulary_size: int) -> RecurrentDecoder:
         config = self.config

@@ -66,13 +66,6 @@ class TranslationModel(LikelihoodModel):
         self.config = self.config_class(**{name: value for name, value in arguments.items() if name in names})
 
     @classmethod
-    def check_config(cls, config: Configuration) -> None:
-        """Raises ValueError if the model cannot be built with these hyper-parameters.
-
-        The configuration has made its own checks already. This method makes the checks that need Keras's layers.
-        """
-
-    @classmethod
     def from_config(cls, config: dict[str, object], custom_objects: dict[str, object] | None = None) -> Self:
         return super().from_config(cls.config_class.upgraded(config), custom_objects)
 

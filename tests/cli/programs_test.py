@@ -123,6 +123,7 @@ WRONG_OUTPUTS = [
     ("demo", ["--output_dir=input"]),
 ]
 
+NEW = ["--model_dir=new", "--phrase_table=input", "--updates=1"]
 CONTRADICTIONS = [
     ("score", ["--model_dir=a", "--input=b", "--output=-", "--moses_ini=c", "--moses_ini_out=d"]),
     ("score", ["--model_dir=a", "--input=b", "--output=-", "--alignments=-"]),
@@ -134,11 +135,14 @@ CONTRADICTIONS = [
     ("select", ["--tsv=a", "--output=b", "--model_dir=c", "--reverse_model_dir=d"]),
     ("serve", ["--model_dir=a", "--phrase_table=b", "--input=c"]),
     ("train", ["--model_dir=trained", "--phrase_table=input", "--updates=1"]),
+    ("train", [*NEW, "--architecture=recurrent", "--cell=transformer"]),
+    ("train", [*NEW, "--architecture=recurrent", "--attention=hard"]),
     ("distill", [*DISTILLED, "--dev_source=input", "--updates=1"]),
 ]
 
 PARALLEL = ["--format=parallel", "--source=input", "--input=input", "--output=out"]
-BEGUN = ["--model_dir=new", "--phrase_table=input", "--updates=1", "--initial_model=libreoffice_en_fr"]
+BEGUN = [*NEW, "--initial_model=libreoffice_en_fr"]
+RESUMED = ["--model_dir=begun", "--phrase_table=input", "--updates=1", "--resume"]
 # A model of a kind or direction that the command cannot use, and what the error says.
 WRONG_MODELS = [
     ("generate", ["--model_dir=language", "--input=input"], "found --input with a language model"),
@@ -165,6 +169,12 @@ WRONG_MODELS = [
     ("export", ["--model_dir=libreoffice_en_fr", "--export_dir=served", "--coverage_penalty=1"], "has no attention"),
     ("verify", ["--model_dir=language", "--export_dir=served"], "found a language model"),
     ("distill", [*DISTILLED, "--model_dir=language", "--updates=1"], "found a language model"),
+    ("verify", ["--model_dir=libreoffice_en_fr", "--export_dir=served"], "best.keras: found other weights than those"),
+    ("train", [*RESUMED, "--batch_size=4"], "--batch_size=4, expected --units=8, --batch_size=3"),
+    ("train", [*RESUMED, "--batch_size=3"], "found --units=1000, expected --units=8 as in the training to resume"),
+    ("train", [*RESUMED, "--batch_size=3", "--units=8", "--reverse"], "was trained without --reverse"),
+    ("train", [RESUMED[0], *RESUMED[2:], "--tasks=tasks.toml"], "found --tasks, expected none as in the training"),
+    ("train", [*BEGUN, "--keep_pruned"], "found no weight that is zero, expected a pruned model with --keep_pruned"),
     ("train", [*BEGUN, "--units=32"], "found --units=32, expected --units=200 as in the model of --initial_model"),
     ("train", [*BEGUN, "--reverse"], "found --reverse=True, expected --reverse=False"),
     ("train", [*BEGUN, "--architecture=recurrent"], "expected --architecture=encdec"),
@@ -184,9 +194,16 @@ def save_description(folder, **values):
 def test_a_model_that_a_command_cannot_use_is_found_before_keras_is_imported(tmp_path):
     save_description(tmp_path / "reverse", direction="reverse")
     save_description(tmp_path / "language", architecture="language_model", has_source=False)
-    (tmp_path / "served" / "3").mkdir(parents=True)
+    save_description(tmp_path / "begun", training={"batch_size": 3}, model={"units": 8})
+    (tmp_path / "begun" / "last.keras").touch()
+    (tmp_path / "served" / "3" / "assets.extra").mkdir(parents=True)
+    description = {"reads": "tokens separated by spaces", "tokenization": None, "model_weights": "0"}
+    (tmp_path / "served" / "3" / "assets.extra" / "keras_encdec.json").write_text(json.dumps(description))
     for name in ("input", "links"):
         (tmp_path / name).write_text("a ||| b ||| 1\n")
+    parts = 'encoder = "s"\ndecoder = "t"\n'
+    copy = '[tasks.copy]\nkind = "autoencoder"\ntext = "input"\nencoder = "s"\ndecoder = "s"\nratio = 0.5\n'
+    (tmp_path / "tasks.toml").write_text(f'main = "t"\n[tasks.t]\nphrase_table = "input"\n{parts}{copy}')
     code = f"""
 import contextlib, importlib, io, re, sys
 for name, arguments, expected in {WRONG_MODELS!r}:

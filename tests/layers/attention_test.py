@@ -6,6 +6,7 @@ import pytest
 from keras import ops
 from layer_checks import check_layer, numpy
 
+from keras_encdec.architectures.layer_registry import ATTENTIONS
 from keras_encdec.layers import (
     Attention,
     GlobalAttention,
@@ -96,5 +97,6 @@ def test_a_kind_of_attention_is_a_window():
             return ops.logical_and(ops.expand_dims(mask, 1), ops.arange(ops.shape(mask)[1]) == 0), None
 
     assert "global" in attention_names()
+    assert ["none", *attention_names()] == ATTENTIONS.choices
     context = FirstWord("dot")(QUERIES, ANNOTATIONS)
     np.testing.assert_allclose(numpy(context), np.repeat(ANNOTATIONS[:, :1], 4, axis=1), atol=1e-6)

@@ -4,6 +4,7 @@ import pytest
 from keras import ops
 from layer_checks import numpy
 
+from keras_encdec.architectures.layer_registry import CELLS
 from keras_encdec.layers import (
     LSTMCell,
     RecurrentCell,
@@ -17,6 +18,7 @@ from keras_encdec.layers.recurrent_cell import RNNCell
 
 def test_cells_are_known_by_name():
     assert {"gru", "lstm", "rnn"} <= set(cell_names())
+    assert cell_names() == sorted(CELLS.choices), "a cell that the package lists and does not have, or the reverse"
     assert recurrent_cell_class("lstm") is LSTMCell
     with pytest.raises(ValueError, match="found cell='transformer', expected one of rnn, lstm, gru"):
         recurrent_cell_class("transformer")
