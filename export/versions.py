@@ -27,7 +27,9 @@ LARGEST = 2**63 - 1
 
 
 def versions(export_dir: str | os.PathLike[str]) -> list[int]:
-    """Lists the numbers of the versions in a folder, in ascending order."""
+    """Lists the numbers of the versions in a folder, in ascending order. Raises InputError for a file."""
+    if os.path.isfile(export_dir):
+        raise InputError("found a file", "expected the folder of exported versions", "check the path", export_dir)
     with contextlib.suppress(FileNotFoundError):
         folders = [path for path in pathlib.Path(export_dir).iterdir() if path.is_dir()]
         return sorted(int(path.name) for path in folders if re.fullmatch("[1-9][0-9]*", path.name, re.ASCII))

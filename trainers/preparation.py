@@ -14,7 +14,7 @@ from keras_encdec.data.pairs import open_aligned_pairs
 from keras_encdec.errors import InputError
 from keras_encdec.formats import InputLines, pair_format
 from keras_encdec.formats.fields import split_tokens
-from keras_encdec.formats.record_reader import RecordReader
+from keras_encdec.formats.record_reader import LEFT_OUT, RecordReader
 from keras_encdec.model_config import SOURCE_VOCABULARY, TARGET_VOCABULARY
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models import model_class
@@ -113,7 +113,7 @@ def _check_validation_files(config: TrainingConfig, data: TrainingData) -> None:
     *sources, path = data.validation
     known = pair_format(data.registered_format)
     with known.open_reader(path, next(iter(sources), None), data.encoding, data.on_error) as reader:
-        reader.kept = "leave such lines out"
+        reader.kept = LEFT_OUT
         usable = 0
         for record in reader:
             sides = (record.source, record.target) if config.has_source else (record.target,)

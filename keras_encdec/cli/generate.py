@@ -19,6 +19,7 @@ from keras_encdec.cli.task_command import check_paths, define_task_flag, models_
 from keras_encdec.decoding.generation_options import GenerationOptions, check_together
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.sampler_registry import registered_samplers
+from keras_encdec.formats import pair_format
 from keras_encdec.formats.alignments import alignment_line
 from keras_encdec.trained_model import TrainedModel, check_alike
 
@@ -106,6 +107,8 @@ def main(flag_values: flags.FlagValues) -> None:
     options.check_model(trained, flag_values.input)
     check_alike(trained)
     sampler.check_attention(any(model.carries_attention for model in trained))
+    if flag_values.input:
+        pair_format("sentences").check_beginning(flag_values.input, encoding=options.encoding, on_error=None)
     import_keras()
     from keras_encdec.decoding.generate_file import generate_file
     from keras_encdec.runtime.progress import ReadingProgress

@@ -6,6 +6,7 @@ import sys
 from keras_encdec.backend.startup import import_keras, keep_freed_memory
 from keras_encdec.cli.flags import OUTPUT
 from keras_encdec.cli.task_command import Arguments, check_paths, show_summary, task_command
+from keras_encdec.formats import pair_format
 from keras_encdec.scoring.scoring_options import ScoringOptions
 from keras_encdec.trained_model import TrainedModel
 
@@ -18,6 +19,8 @@ def main(arguments: Arguments, options: ScoringOptions) -> None:
     check_paths(models, [arguments["input"], options.source, options.moses_ini], outputs)
     model, *others = (TrainedModel.read(path) for path in models if path)
     options.check_models(model, others[0] if others else None, model.carries_attention)
+    reading = options.encoding, options.on_error
+    pair_format(options.format).check_beginning(arguments["input"], options.source, *reading)
     import_keras()
     from keras_encdec.runtime.progress import ReadingProgress
     from keras_encdec.scoring.score_file import score_file

@@ -19,6 +19,8 @@ from keras_encdec.cli.flags import (
 )
 from keras_encdec.cli.task_command import check_paths
 from keras_encdec.configuration import Configuration
+from keras_encdec.formats import pair_format
+from keras_encdec.formats.record_reader import LEFT_OUT
 from keras_encdec.model_config import WEIGHTS, model_path
 from keras_encdec.runtime.files import check_folder
 from keras_encdec.trained_model import TrainedModel
@@ -83,6 +85,10 @@ def main(flag_values: flags.FlagValues) -> int:
             check_initial_settings(config, data, known, known.hyperparameters if is_same else None)
         if config.keep_pruned:
             _check_has_zeros(known.path)
+    if not has_checkpoint(flag_values.model_dir):
+        for *sources, path in filter(None, (data.files.values(), data.validation)):
+            reading = next(iter(sources), None), data.encoding, data.on_error, LEFT_OUT
+            pair_format(data.registered_format).check_beginning(path, *reading)
     import_keras()
     from keras_encdec.trainers.train import train
 

@@ -11,6 +11,7 @@ from keras_encdec.data.alignment import Points, align, check_aligner, number_of_
 from keras_encdec.errors import InputError
 from keras_encdec.formats import PairFormat, Record, RecordReader, model_words, pair_format
 from keras_encdec.formats.alignments import Links, LinksLine, embedded_links, links_from_file
+from keras_encdec.formats.record_reader import LEFT_OUT
 from keras_encdec.runtime.progress import CountedInput, CountedWork, Progress, ShowProgress
 from keras_encdec.text.tokenizer import Tokenizer, split_tokens
 
@@ -59,7 +60,7 @@ def open_pairs(
     """
     known = pair_format(format)
     with known.open_reader(path, source_path, encoding, on_error) as reader:
-        reader.kept = "leave such lines out"
+        reader.kept = LEFT_OUT
         pairs = record_words((record for record in reader if record.problem is None), known, tokenizer)
         yield (((target, source) for source, target in pairs) if reverse else pairs), reader
 
@@ -163,7 +164,7 @@ def open_aligned_pairs(
             yield _aligned(pairs, reader, max_length, progress), reader
         return
     with known.open_reader(path, source_path, encoding, on_error) as reader:
-        reader.kept = "leave such lines out"
+        reader.kept = LEFT_OUT
         records = links_from_file(reader, alignment) if alignment else embedded_links(reader, known)
         waiting: collections.deque[LinksLine] = collections.deque()
         pairs = record_words(_records(records, waiting), known, tokenizer)

@@ -3,12 +3,15 @@
 import abc
 import dataclasses
 import enum
+import itertools
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, Self
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import FilePath
-from keras_encdec.formats.record_reader import RecordReader
+from keras_encdec.formats.record_reader import WITH_NEUTRAL_SCORE, RecordReader
+from keras_encdec.runtime.input_lines import InputLines
 
 # Digits after the decimal point of a log-probability.
 DECIMALS = 6
@@ -99,6 +102,10 @@ class Record(Protocol):
         ...
 
 
+# Number of lines that `check_beginning` reads, in about a hundredth of a second.
+BEGINNING = 1000
+
+
 class PairFormat(abc.ABC):
     """Base class of formats of files with a pair of source and target text on each line.
 
@@ -155,7 +162,11 @@ class PairFormat(abc.ABC):
     column_texts: ClassVar[Mapping[ColumnKind, ColumnText]] = {}
 
     def open_reader(
-        self, path: FilePath, source_path: FilePath | None = None, encoding: str | None = None, on_error: str = "stop"
+        self,
+        path: FilePath,
+        source_path: FilePath | None = None,
+        encoding: str | None = None,
+        on_error: str | None = "stop",
     ) -> RecordReader[Any]:
         """Opens a file, and the file of its sources if the format has one.
 
@@ -175,6 +186,39 @@ class PairFormat(abc.ABC):
         """
         sources = [self.required_source(source_path)] if self.has_source_file else []
         return type(self).reader(path, *sources, encoding, on_error)
+
+    def check_beginning(
+        self,
+        path: FilePath,
+        source_path: FilePath | None = None,
+        encoding: str | None = None,
+        on_error: str | None = "stop",
+        kept: str = WITH_NEUTRAL_SCORE,
+    ) -> None:
+        """Reads the first lines of a file, so that a command finds most errors before Keras is imported.
+
+        A pipe, which can be read only once, and a remote file are not read. With `on_error="keep"`, only empty files
+        are found: kept lines are counted when the work is done.
+
+        Args:
+            path, source_path, encoding: see `open_reader`.
+            on_error: str. See `open_reader`; `None` for a command that has no such option.
+            kept: str. What the command does with malformed lines that it keeps, see `RecordReader`.
+
+        Raises:
+            ConfigurationError, InputError: see `open_reader`; also for an error in the first lines.
+        """
+        paths = [one for one in (source_path, path) if one is not None]
+        if not all(map(os.path.isfile, paths)):
+            return
+        if on_error == "keep":
+            for one in paths:
+                InputLines(one).close()
+            return
+        with self.open_reader(path, source_path, encoding, on_error) as reader:
+            reader.kept = kept
+            for _ in itertools.islice(reader, BEGINNING):
+                pass
 
     def required_source(self, source_path: FilePath | None) -> FilePath:
         """Returns the file of sources of a format that has one.

@@ -13,6 +13,10 @@ from keras_encdec.runtime.progress_state import count_error
 LineRecord = TypeVar("LineRecord", covariant=True)
 
 
+# What a command does with malformed lines that it keeps, for the text of errors.
+WITH_NEUTRAL_SCORE, LEFT_OUT = "write such lines with a neutral score", "leave such lines out"
+
+
 class RecordReader(Generic[LineRecord]):
     """Base class of readers, which yield exactly one record for every line, in order. A reader can be iterated once.
 
@@ -39,7 +43,7 @@ class RecordReader(Generic[LineRecord]):
 
     lines: InputLines
     _records: Generator[LineRecord]
-    kept = "write such lines with a neutral score"
+    kept = WITH_NEUTRAL_SCORE
 
     def __init__(self, encoding: str | None, on_error: str | None) -> None:
         if on_error not in ("stop", "keep", None):

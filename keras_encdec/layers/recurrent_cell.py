@@ -1,6 +1,7 @@
 """Recurrent cells: the base classes of cells and of their steps, the registry, the plain cell and the LSTM."""
 
 import functools
+import numbers
 from collections.abc import Callable, Iterator
 from typing import ClassVar
 
@@ -94,6 +95,9 @@ class RecurrentCell(keras.layers.Layer):
         units: int. Number of hidden units.
         kernel_initializer: initializer of the matrices of the inputs. Defaults to N(0, 0.01).
         recurrent_initializer: initializer of the matrices of the state. Defaults to `kernel_initializer`.
+
+    Raises:
+        ValueError: if `units` is not a whole number, 1 or more.
     """
 
     gates: ClassVar[int] = 1
@@ -109,7 +113,9 @@ class RecurrentCell(keras.layers.Layer):
         **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
-        self.units = units
+        if not isinstance(units, numbers.Integral) or isinstance(units, bool) or units < 1:
+            raise ValueError(f"found units={units!r}, expected a whole number, 1 or more")
+        self.units = int(units)
         self.kernel_initializer = keras.initializers.get(kernel_initializer) or published_normal()
         self.recurrent_initializer = keras.initializers.get(recurrent_initializer) or self.kernel_initializer
 

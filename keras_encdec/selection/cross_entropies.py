@@ -13,7 +13,7 @@ import numpy as np
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath, Record, model_words, pair_format
 from keras_encdec.formats.fields import split_tokens
-from keras_encdec.formats.record_reader import RecordReader
+from keras_encdec.formats.record_reader import LEFT_OUT, RecordReader
 from keras_encdec.runtime.files import is_file
 from keras_encdec.runtime.shards import Shard, ShardResult, windows
 from keras_encdec.scoring.pair_scorer import WordPair
@@ -310,7 +310,7 @@ class CorpusFiles(NamedTuple):
         *source, target = parts or self.inputs
         given = source[0] if source else None
         reader = pair_format(self.format).open_reader(target, given, options.encoding, options.on_error)
-        reader.kept = "leave such lines out"
+        reader.kept = LEFT_OUT
         return reader
 
 

@@ -5,8 +5,6 @@ import concurrent.futures
 import contextlib
 import ipaddress
 import logging
-import os
-import socket
 import threading
 from collections.abc import Callable, Iterator
 
@@ -15,13 +13,13 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.web.app import create_app, refusal
 from keras_encdec.web.computations import Computations
 from keras_encdec.web.endpoints import ServeOptions
 from keras_encdec.web.explorer import Explorer
+from keras_encdec.web.listening import listening_socket
 from keras_encdec.web.neighbourhood import known_phrases
 
 
@@ -59,7 +57,7 @@ def serve(
     ServeOptions.check_files(phrase_table, input)
     options = ServeOptions.combined(options, values)
     host = options.host
-    with _listening(host, options.port) as listening:
+    with listening_socket(host, options.port) as listening:
         directory = ModelDirectory.open(model_dir)
         phrases = known_phrases(directory, phrase_table, input, encoding=options.encoding)
         explorer = Explorer(directory, phrases, options)
@@ -76,20 +74,6 @@ def serve(
             asyncio.run(server_of(app).serve([listening]))
         finally:
             computations.close()
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    """Opens a listening socket. `serve` does so before it loads the model, to report a taken port at once."""
-    try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, port), family=family)
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
-        raise InputError(
-            f"cannot listen on {host}, port {port} ({reason})",
-            "expected an address of this machine and a free port",
-            "give another --port or --host",
-        ) from error
 
 
 def _prepare(preparations: Iterator[Callable[[], object]], computations: Computations) -> None:

@@ -175,6 +175,20 @@ WRONG_MODELS = [
     ("train", [*RESUMED, "--batch_size=3", "--units=8", "--reverse"], "was trained without --reverse"),
     ("train", [RESUMED[0], *RESUMED[2:], "--tasks=tasks.toml"], "found --tasks, expected none as in the training"),
     ("train", [*BEGUN, "--keep_pruned"], "found no weight that is zero, expected a pruned model with --keep_pruned"),
+    ("score", ["--model_dir=libreoffice_en_fr", "--input=empty", "--output=out"], "empty: found an empty file"),
+    ("score", ["--model_dir=libreoffice_en_fr", "--input=two", "--output=out"], "two, line 1: found 1 field"),
+    ("score", ["--model_dir=libreoffice_en_fr", *PARALLEL, "--input=two"], "found [12] lines?, and [12] line"),
+    (
+        "select",
+        ["--source=two", "--output=out", *SELECTED[:-1], "--reverse_model_dir=reverse"],
+        "found [12] lines?, and",
+    ),
+    ("train", ["--model_dir=new", "--phrase_table=two", "--updates=1"], "two, line 1: found 1 field.*leave such lines"),
+    ("train", [*NEW, "--validation=empty"], "empty: found an empty file"),
+    ("generate", ["--model_dir=libreoffice_en_fr", "--input=empty"], "empty: found an empty file"),
+    ("generate", ["--model_dir=libreoffice_en_fr", "--input=latin"], "latin, line 1: found bytes that are not UTF-8"),
+    ("serve", ["--host=203.0.113.1"], "cannot listen on 203.0.113.1, port 8080"),
+    ("verify", ["--model_dir=libreoffice_en_fr", "--export_dir=input"], "input: found a file, expected the folder"),
     ("train", [*BEGUN, "--units=32"], "found --units=32, expected --units=200 as in the model of --initial_model"),
     ("train", [*BEGUN, "--reverse"], "found --reverse=True, expected --reverse=False"),
     ("train", [*BEGUN, "--architecture=recurrent"], "expected --architecture=encdec"),
@@ -201,6 +215,9 @@ def test_a_model_that_a_command_cannot_use_is_found_before_keras_is_imported(tmp
     (tmp_path / "served" / "3" / "assets.extra" / "keras_encdec.json").write_text(json.dumps(description))
     for name in ("input", "links"):
         (tmp_path / name).write_text("a ||| b ||| 1\n")
+    (tmp_path / "two").write_text("a\nb\n")
+    (tmp_path / "empty").touch()
+    (tmp_path / "latin").write_bytes(b"\xe9t\xe9\n")
     parts = 'encoder = "s"\ndecoder = "t"\n'
     copy = '[tasks.copy]\nkind = "autoencoder"\ntext = "input"\nencoder = "s"\ndecoder = "s"\nratio = 0.5\n'
     (tmp_path / "tasks.toml").write_text(f'main = "t"\n[tasks.t]\nphrase_table = "input"\n{parts}{copy}')

@@ -1,5 +1,6 @@
 """Columns that are added to the lines of each format."""
 
+import os
 import re
 
 import pytest
@@ -12,6 +13,7 @@ from keras_encdec.formats import (
     PairRecord,
     pair_format,
 )
+from keras_encdec.formats.pair_format import BEGINNING
 
 FILES = {
     "phrase_table": (b"l&apos;|D ||| the|D ||| 0.5 ||| x\nbad\nle ||| cat ||| 1", None),
@@ -55,6 +57,22 @@ def test_columns_are_added_to_the_lines_that_were_read(tmp_path, name):
     with open_pairs(path, name, source_path=source_path, on_error="keep") as (pairs, _):
         bar = "" if known.is_factored else "|D"
         assert list(pairs) == [([f"l'{bar}"], [f"the{bar}"]), (["le"], ["cat"])]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_an_error_in_the_first_lines_is_found(tmp_path, name):
+    known, (path, source_path) = pair_format(name), write(tmp_path, *FILES[name])
+    with pytest.raises(InputError, match="line 2: .* to do that"):
+        known.check_beginning(path, source_path, kept="do that")
+    known.check_beginning(path, source_path, on_error="keep")
+
+
+def test_neither_later_lines_nor_pipes_are_read_before_the_work(tmp_path):
+    (tmp_path / "file").write_text("a\tb\n" * BEGINNING + "bad\n")
+    pair_format("tsv").check_beginning(tmp_path / "file")
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", "-", "s3://bucket/file"):
+        pair_format("tsv").check_beginning(path)
 
 
 def test_an_nbest_list_that_has_the_feature_is_refused(tmp_path):

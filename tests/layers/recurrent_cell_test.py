@@ -28,6 +28,14 @@ def test_cells_are_known_by_name():
         register_cell("lstm")(RecurrentCell)
 
 
+@pytest.mark.parametrize("units", [0, -1, 2.0, "4", None, True])
+def test_units_are_checked_when_a_cell_is_made(units):
+    for name in cell_names():
+        with pytest.raises(ValueError, match=f"found units={units!r}, expected a whole number, 1 or more"):
+            recurrent_cell_class(name)(units)
+    assert recurrent_cell_class("gru")(np.int64(4)).get_config()["units"] == 4
+
+
 @pytest.mark.parametrize("name", ["gru", "lstm", "rnn"])
 def test_a_cell_has_what_models_ask_for(name):
     cell = recurrent_cell_class(name)(4)

@@ -77,7 +77,8 @@ def test_a_signal_during_a_request_is_not_logged_as_an_error_of_the_application(
 def test_flags_are_passed_on(monkeypatch):
     calls = []
     monkeypatch.setattr(sys.modules[serve.__module__], "serve", lambda say, **named: calls.append(named))
-    monkeypatch.setattr("keras_encdec.cli.serve.check_paths", lambda *paths: None)
+    for check in ("check_paths", "check_can_listen"):
+        monkeypatch.setattr(f"keras_encdec.cli.serve.{check}", lambda *arguments: None)
     flags = ["--model_dir=libreoffice_en_fr", "--host=h", "--port=1", "--phrase_table=t", "--encoding=latin-1"]
     assert COMMAND.main([*flags, "--max_words=9", "--requests_per_minute=8"]) == 0
     options = ServeOptions(host="h", port=1, max_words=9, requests_per_minute=8, encoding="latin-1")
@@ -86,6 +87,7 @@ def test_flags_are_passed_on(monkeypatch):
 
 def test_without_flags_it_serves_the_model_of_the_package_with_the_phrases_of_its_table(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("keras_encdec.cli.serve.check_can_listen", lambda *arguments: None)
     calls = []
     monkeypatch.setattr(sys.modules[serve.__module__], "serve", lambda say, **named: calls.append(named))
     done = in_process(COMMAND)

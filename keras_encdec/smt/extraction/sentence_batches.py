@@ -11,7 +11,7 @@ from keras_encdec.formats.alignments import LinksLine, links_from_file
 from keras_encdec.formats.encodings import FileEncoding, escape, unencodable
 from keras_encdec.formats.format_registry import pair_format
 from keras_encdec.formats.pair_format import Record
-from keras_encdec.formats.record_reader import RecordReader
+from keras_encdec.formats.record_reader import LEFT_OUT, RecordReader
 from keras_encdec.runtime.progress import ShowProgress
 from keras_encdec.smt.extraction.extraction_options import ExtractionOptions
 from keras_encdec.smt.extraction.lexical_table import NULL
@@ -179,7 +179,7 @@ class SentencePairReader:
         with self._format.open_reader(
             self._path, self._source, self._options.encoding, self._options.on_error
         ) as reader:
-            reader.kept = "leave such lines out"
+            reader.kept = LEFT_OUT
             # The tokenizer reads ahead, so each pair's links and line number wait here.
             waiting: collections.deque[tuple[LinksLine | None, int]] = collections.deque()
             if self._alignment:

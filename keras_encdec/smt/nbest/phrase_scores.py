@@ -9,6 +9,7 @@ from typing import NamedTuple
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath, InputLines, PhraseTableReader, model_words
 from keras_encdec.formats.phrase_table import log_score
+from keras_encdec.formats.record_reader import LEFT_OUT
 from keras_encdec.runtime.progress import Progress
 
 
@@ -134,7 +135,7 @@ def read_phrase_scores(
     targets: dict[str, list[tuple[float, ...]]] | None = None
     longest = 1
     with PhraseTableReader(path, encoding, on_error) as reader, progress(reader.lines) as read:
-        reader.kept = "leave such lines out"
+        reader.kept = LEFT_OUT
         for record in reader:
             read.add(1)
             if record.parsed is None:
