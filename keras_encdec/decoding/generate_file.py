@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from keras_encdec.backend.startup import KerasWork, software
 from keras_encdec.configuration import ConfigurationError
@@ -31,6 +31,7 @@ from keras_encdec.runtime.open_output import open_output
 from keras_encdec.runtime.progress import FileSummary, Progress
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult
+from keras_encdec.runtime.workers import in_order, threads
 from keras_encdec.scoring.pair_scorer import UnknownWords
 from keras_encdec.text.lexical_shortlist import LexicalShortlist
 from keras_encdec.text.rare_words import read_dictionary
@@ -145,17 +146,33 @@ def generate_file(
         start = time.monotonic()
         generator = FileGenerator(make_generator(), sampler, options, input)
         if lines is None:
-            generator.write(0, [""], opened)
+            generator.write(generator.search(Window(0, [""])), opened)
             return GenerationSummary(1, time.monotonic() - start, output)
-        with progress(lines) as read:
-            for window in _windows(lines, options.encoding):
-                generator.write(read.count, window, opened)
-                read.add(len(window))
+        with progress(lines) as read, threads(1) as executor:
+            searched = map(generator.search, _windows(lines, options.encoding))
+            write = functools.partial(generator.write, outputs=opened)
+            # A window is written during the search for the next.
+            for written in in_order(executor, write, searched, ahead=1):
+                read.add(written)
     return GenerationSummary(read.count, read.seconds, output, unknown_words=_unknown_words(generator.counts))
 
 
 def _unknown_words(counts: Counter[str]) -> UnknownWords:
     return UnknownWords("model", "input", counts["words"], counts["unknown"], bool(counts["known_by_characters"]))
+
+
+class Window(NamedTuple):
+    """Consecutive `sources` of the input, and the index of the `first` of them, from 0."""
+
+    first: int
+    sources: list[str]
+
+
+class FoundTargets(NamedTuple):
+    """The `hypotheses` of each source of a `window`, the best first."""
+
+    window: Window
+    hypotheses: list[list[TextHypothesis]]
 
 
 class FileGenerator:
@@ -197,22 +214,27 @@ class FileGenerator:
             **further,
         )
 
-    def write(self, first: int, sources: Sequence[str], outputs: Sequence[BinaryIO]) -> None:
-        """Writes the targets of consecutive sources.
-
-        Args:
-            first: int. Index of the first of them in the input, from 0.
-            sources: list of str.
-            outputs: list of binary files: one for the targets, and, if the options name one, one for the alignments.
+    def search(self, window: Window) -> FoundTargets:
+        """Searches for the targets of a window.
 
         Raises:
             InputError: if too many of the words so far are unknown to the model.
         """
+        words = self._directory.words(window.sources)
+        self._count_words(words)
+        return FoundTargets(window, self._generate(words, first=window.first))
+
+    def write(self, found: FoundTargets, outputs: Sequence[BinaryIO]) -> int:
+        """Writes the targets of a window, and returns the number of its sources.
+
+        Args:
+            found: FoundTargets.
+            outputs: list of binary files: one for the targets, and, if the options name one, one for the alignments.
+        """
         alignments = AlignmentFile(outputs[1], self._link_line) if self._link_line else None
         files = TargetFiles(self._writer, outputs[0], alignments, self._options.encoding, self._input)
-        words = self._directory.words(sources)
-        self._count_words(words)
-        files.write(first, sources, self._generate(words, first=first))
+        files.write(*found.window, found.hypotheses)
+        return len(found.window.sources)
 
     def _count_words(self, sources: Sequence[Sequence[str]]) -> None:
         """Counts the words of sources before the search, which takes long and might be for nothing."""
@@ -239,26 +261,27 @@ class ShardGenerator:
     def __init__(self, model_dirs: ModelsOrGenerator, sampler: Sampler, options: GenerationOptions) -> None:
         self._sampler, self._options = sampler, options
         self._generator = _generator_maker(model_dirs, options)()
-        self._turn = threading.Lock()  # a generator adapts its batches to the memory: one call at a time
+        # One search at a time, which works on several batches. Lines are read and written outside of it.
+        self._turn = threading.Lock()
 
     def __call__(self, shard: Shard) -> ShardResult:
         """Generates the targets of a shard."""
         options, [part] = self._options, shard.parts
         outputs = [io.BytesIO() for _ in range(2 if options.alignments else 1)]
         generator = FileGenerator(self._generator, self._sampler, options, part)
-        first = part.first_line - 1
         with InputLines(part) as lines:
-            for window in _windows(lines, options.encoding):
+            for window in _windows(lines, options.encoding, part.first_line - 1):
                 with self._turn:
-                    generator.write(first, window, outputs)
-                first += len(window)
+                    found = generator.search(window)
+                generator.write(found, outputs)
         return ShardResult(tuple(output.getvalue() for output in outputs), dict(generator.counts))
 
 
-def _windows(lines: InputLines, encoding: str | None) -> Iterator[list[str]]:
+def _windows(lines: InputLines, encoding: str | None, first: int = 0) -> Iterator[Window]:
     texts = FileEncoding(encoding).texts(lines)
-    while window := list(itertools.islice(texts, WINDOW)):
-        yield window
+    while sources := list(itertools.islice(texts, WINDOW)):
+        yield Window(first, sources)
+        first += len(sources)
 
 
 def _paths(model_dirs: ModelsOrGenerator) -> list[FilePath]:

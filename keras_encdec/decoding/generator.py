@@ -1,12 +1,13 @@
 """Target sequences for many sources."""
 
+import functools
 import math
 from collections.abc import Sequence
 
 import numpy as np
 from keras import ops
 
-from keras_encdec.backend.devices import warn_if_slow
+from keras_encdec.backend.devices import name, on_cpu, warn_if_slow
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding.ensemble import Ensemble
 from keras_encdec.decoding.sampler import Sampler
@@ -15,10 +16,14 @@ from keras_encdec.decoding.search import Hypothesis, Search, SearchFunctions, ta
 from keras_encdec.decoding.search_batches import LENGTH_FACTOR, SearchBatch, SearchBatches
 from keras_encdec.decoding.unknown_speller import UnknownSpeller
 from keras_encdec.models.translation_model import TranslationModel, copy_weights, model_in_dtype
+from keras_encdec.runtime.workers import available_processors, in_order, threads
 from keras_encdec.text.vocabulary import FIRST_WORD
 
 # Partial spellings of an unknown word that a beam search keeps.
 CHARACTER_BEAM = 5
+# Batches that are searched at the same time on a CPU, so that one computes while the other waits for a processor, for
+# Python or for the end of a product. PyTorch gains nothing: `benchmarks/translation.py` measures the benefit.
+SIDE_BY_SIDE = {"tensorflow": 2, "jax": 2, "torch": 1}
 
 
 class Generator:
@@ -65,6 +70,7 @@ class Generator:
             raise ValueError("found models that spell unknown words and models that do not, expected only one kind")
         self._speller = UnknownSpeller(ensemble) if all(spells) else None
         self._batches = SearchBatches(models[0].source_words + FIRST_WORD, models[0].target_words + FIRST_WORD)
+        self._side_by_side = SIDE_BY_SIDE[name()] if on_cpu() and available_processors() > 1 else 1
 
     def generate(
         self,
@@ -115,12 +121,17 @@ class Generator:
         requests = self._batches.requests(sources, max_length_factor, max_length, first, candidates, spellings)
         self._copy_trained_weights()
         results: list[list[Hypothesis]] = [[] for _ in requests.sources]
-        for batch in self._batches.batches(requests, sampler):
-            found = self._search(batch, sampler, with_attention, full_scores)
-            for index, hypotheses in zip(batch.indices, found, strict=True):
-                if index is not None:
-                    _check_numbers(hypotheses, requests.sources[index])
-                    results[index] = hypotheses
+        search = functools.partial(
+            self._search, sampler=sampler, with_attention=with_attention, full_scores=full_scores
+        )
+        with threads(self._side_by_side) as executor:
+            batches = self._batches.batches(requests, sampler)
+            several = self._side_by_side > 1
+            for batch, found in in_order(executor, search, batches, 2) if several else map(search, batches):
+                for index, hypotheses in zip(batch.indices, found, strict=True):
+                    if index is not None:
+                        _check_numbers(hypotheses, requests.sources[index])
+                        results[index] = hypotheses
         if self._speller is None:
             return results
         return self._speller.spelled(results, requests.sources, spellings, sampler, character_beam, requests.numbers)
@@ -141,8 +152,8 @@ class Generator:
 
     def _search(
         self, batch: SearchBatch, sampler: Sampler, with_attention: bool, full_scores: bool
-    ) -> list[list[Hypothesis]]:
-        """Returns the hypotheses of each row of a batch."""
+    ) -> tuple[SearchBatch, list[list[Hypothesis]]]:
+        """Returns a batch, and the hypotheses of each of its rows."""
         search = Search(
             self._functions,
             sampler,
@@ -155,8 +166,8 @@ class Generator:
         )
         found = search.run()
         if batch.candidates is None or not full_scores:
-            return found
-        return with_full_scores(self._functions, sampler, batch.source, found, batch.characters)
+            return batch, found
+        return batch, with_full_scores(self._functions, sampler, batch.source, found, batch.characters)
 
 
 def _check_numbers(hypotheses: Sequence[Hypothesis], source: Sequence[int]) -> None:

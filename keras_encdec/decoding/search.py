@@ -1,5 +1,6 @@
 """The search for the targets of a batch of sources, driven from Python."""
 
+import threading
 from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -43,6 +44,7 @@ class SearchFunctions:
         #: Function `(previous, words, state, memory)`: ln p of given words `(sources, rows)`, and the next state.
         self.log_probs = compiled_call(_LogProbs(ensemble))
         self._steps: dict[Hashable, Callable[..., Structure]] = {}
+        self._making_step = threading.Lock()
 
     def step(
         self,
@@ -71,8 +73,9 @@ class SearchFunctions:
             `(sources, rows, source_time)`; the new search; the new state.
         """
         key = sampler.step_key, with_attention
-        if key not in self._steps:
-            self._steps[key] = compiled_call(_Step(self._ensemble, sampler, with_attention))
+        with self._making_step:  # several batches are searched at the same time
+            if key not in self._steps:
+                self._steps[key] = compiled_call(_Step(self._ensemble, sampler, with_attention))
         inputs = {} if draws is None else {"draws": draws}
         return self._steps[key](words, search, state, memory, inputs, candidates or {})
 
