@@ -113,7 +113,7 @@ class RecurrentCell(keras.layers.Layer):
         **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
-        if not isinstance(units, numbers.Integral) or isinstance(units, bool) or units < 1:
+        if not isinstance(units, int | numbers.Integral) or isinstance(units, bool) or units < 1:
             raise ValueError(f"found units={units!r}, expected a whole number, 1 or more")
         self.units = int(units)
         self.kernel_initializer = keras.initializers.get(kernel_initializer) or published_normal()
