@@ -6,6 +6,7 @@ from keras_encdec.analysis.report_options import ReportOptions
 from keras_encdec.backend.startup import import_keras
 from keras_encdec.cli.flags import Repeated
 from keras_encdec.cli.task_command import Arguments, check_paths, task_command
+from keras_encdec.formats import pair_format
 from keras_encdec.model_config import check_has_history
 from keras_encdec.runtime.imports import check_extra
 from keras_encdec.trained_model import TrainedModel, check_translates
@@ -20,6 +21,9 @@ def main(arguments: Arguments, options: ReportOptions) -> None:
     check_translates(TrainedModel.read(arguments["model_dir"]))
     for other in arguments["compare_with"]:
         check_has_history(other)
+    for path, known in zip(inputs, ("phrase_table", "sentences", "sentences"), strict=True):
+        if path:
+            pair_format(known).check_beginning(path, encoding=options.encoding, on_error=None)
     import_keras()
     from keras_encdec.analysis.report import report
 

@@ -187,6 +187,8 @@ WRONG_MODELS = [
     ("train", [*NEW, "--validation=empty"], "empty: found an empty file"),
     ("generate", ["--model_dir=libreoffice_en_fr", "--input=empty"], "empty: found an empty file"),
     ("generate", ["--model_dir=libreoffice_en_fr", "--input=latin"], "latin, line 1: found bytes that are not UTF-8"),
+    ("report", ["--model_dir=libreoffice_en_fr", "--output=out", "--phrase_table=two"], "two, line 1: found 1 field"),
+    ("report", ["--model_dir=libreoffice_en_fr", "--output=out", "--source=latin"], "latin, line 1: found bytes that"),
     ("serve", ["--host=203.0.113.1"], "cannot listen on 203.0.113.1, port 8080"),
     ("verify", ["--model_dir=libreoffice_en_fr", "--export_dir=input"], "input: found a file, expected the folder"),
     ("train", [*BEGUN, "--units=32"], "found --units=32, expected --units=200 as in the model of --initial_model"),
