@@ -5,6 +5,7 @@ import dataclasses
 from keras_encdec.cli.task_command import Arguments, check_paths, show_summary, task_command
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.export.client.connection import ClientOptions, ConnectionOptions
+from keras_encdec.formats import pair_format
 from keras_encdec.runtime.progress import ReadingProgress
 
 SERVER = "localhost:8500"
@@ -64,6 +65,9 @@ def main(arguments: Arguments, options: ClientCommandOptions) -> None:
         if scores and not arguments[name] and not (options.bench and name == "output"):
             raise ConfigurationError(f"found no {{{name}}}, expected one to score, or {{health}} or {{metadata}}")
     check_paths(inputs=[arguments["input"]], outputs=[arguments["output"]])
+    if arguments["input"]:
+        known, reading = pair_format(options.format), (options.encoding, options.on_error)
+        known.check_beginning(arguments["input"], None, *reading)  # before the command waits for the server
     from keras_encdec.export import measure_server, score_file_with_server, server_health, server_metadata
 
     server = arguments["server"] or SERVER

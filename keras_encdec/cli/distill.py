@@ -7,6 +7,7 @@ from keras_encdec.backend.startup import import_keras
 from keras_encdec.cli.flags import Repeated
 from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 from keras_encdec.experiment.distillation_options import TEXTS, DistillationOptions, check_test_sets
+from keras_encdec.formats import pair_format
 from keras_encdec.model_config import model_path
 from keras_encdec.trained_model import TrainedModel, check_alike, check_has_source
 
@@ -26,6 +27,8 @@ def main(arguments: Arguments, options: DistillationOptions) -> int:
     for model in trained:
         check_has_source(model.has_source, model.path)
     check_alike(trained)
+    for path in filter(None, (arguments[name] for name in TEXTS)):
+        pair_format("sentences").check_beginning(path, on_error=None)
     import_keras()
     from keras_encdec.experiment.distillation import distill
     from keras_encdec.experiment.stage_functions import TrainingStopped

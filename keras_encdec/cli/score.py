@@ -7,6 +7,7 @@ from keras_encdec.backend.startup import import_keras, keep_freed_memory
 from keras_encdec.cli.flags import OUTPUT
 from keras_encdec.cli.task_command import Arguments, check_paths, show_summary, task_command
 from keras_encdec.formats import pair_format
+from keras_encdec.runtime.files import check_distinct_files
 from keras_encdec.scoring.scoring_options import ScoringOptions
 from keras_encdec.trained_model import TrainedModel
 
@@ -19,6 +20,7 @@ def main(arguments: Arguments, options: ScoringOptions) -> None:
     check_paths(models, [arguments["input"], options.source, options.moses_ini], outputs)
     model, *others = (TrainedModel.read(path) for path in models if path)
     options.check_models(model, others[0] if others else None, model.carries_attention)
+    check_distinct_files(arguments["input"], options.source, options.moses_ini)
     reading = options.encoding, options.on_error
     pair_format(options.format).check_beginning(arguments["input"], options.source, *reading)
     import_keras()

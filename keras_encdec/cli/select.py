@@ -8,7 +8,7 @@ from keras_encdec.cli.flags import TEXT, text_input
 from keras_encdec.cli.task_command import Arguments, check_paths, show_summary, task_command
 from keras_encdec.formats import pair_format
 from keras_encdec.formats.record_reader import LEFT_OUT
-from keras_encdec.runtime.files import is_file
+from keras_encdec.runtime.files import check_distinct_files, is_file
 from keras_encdec.selection.selection_options import TRANSLATION_MODELS, SelectionOptions, check_corpus
 from keras_encdec.trained_model import TrainedModel, check_is_language_model, check_translates
 
@@ -45,6 +45,7 @@ def main(arguments: Arguments, options: SelectionOptions) -> None:
             check_translates(model, name == "reverse_model_dir", f"--{name}")
         else:
             check_is_language_model(model.has_source, model.path, f"--{name}")
+    check_distinct_files(text["input"], text.get("source"))
     reading = options.encoding, options.on_error, LEFT_OUT
     pair_format(text["format"]).check_beginning(text["input"], text.get("source"), *reading)
     import_keras()
