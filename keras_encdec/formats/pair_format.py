@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Protocol, Self
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import FilePath
 from keras_encdec.formats.record_reader import WITH_NEUTRAL_SCORE, RecordReader
+from keras_encdec.runtime.files import STANDARD_STREAM
 from keras_encdec.runtime.input_lines import InputLines
 
 # Digits after the decimal point of a log-probability.
@@ -209,7 +210,7 @@ class PairFormat(abc.ABC):
             ConfigurationError, InputError: see `open_reader`; also for an error in the first lines.
         """
         paths = [one for one in (source_path, path) if one is not None]
-        if not all(map(os.path.isfile, paths)):
+        if STANDARD_STREAM in paths or not all(map(os.path.isfile, paths)):
             return
         if on_error == "keep":
             for one in paths:

@@ -67,7 +67,9 @@ def test_an_error_in_the_first_lines_is_found(tmp_path, name):
     known.check_beginning(path, source_path, on_error="keep")
 
 
-def test_neither_later_lines_nor_pipes_are_read_before_the_work(tmp_path):
+def test_neither_later_lines_nor_pipes_are_read_before_the_work(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "-").write_text("not standard input")
     (tmp_path / "file").write_text("a\tb\n" * BEGINNING + "bad\n")
     pair_format("tsv").check_beginning(tmp_path / "file")
     os.mkfifo(tmp_path / "pipe")
