@@ -23,6 +23,7 @@ def cluster():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(HELPERS))
+        patch.setenv("RAY_gcs_server_port_wait_time_s", "300")  # on a busy machine, Ray's 30 seconds may be too few
         started = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
         yield started
         started.shutdown()
