@@ -116,7 +116,7 @@ def store_sparse(path: FilePath) -> bool:
         if DENSE not in archive.namelist():
             return SPARSE in archive.namelist()
         with archive.open(DENSE) as member, h5py.File(member, "r") as weights:
-            if not _has_zeros(weights):
+            if not _any_item(weights, lambda item: _parts(item) is not None):
                 return False
         content = _copied(archive.read(DENSE), _copy_sparse)
         partial = path.with_name(f"{path.name}.sparse")
@@ -172,20 +172,17 @@ def has_pruned_weights(path: FilePath) -> bool:
     """
     if is_sparse(path):
         return True
-    found = []
 
-    def visit(_: str, item: h5py.Group | h5py.Dataset) -> bool | None:
-        if isinstance(item, h5py.Dataset) and item.ndim > 1:
-            array = item[()]
-            if array.dtype.kind == "V":  # bfloat16
-                array = array.view(f"u{array.dtype.itemsize}")
-            if not (array if array[:1].any() else array[1:]).all():
-                found.append(item.name)
-        return bool(found) or None
+    def is_pruned(item: h5py.Group | h5py.Dataset) -> bool:
+        if not isinstance(item, h5py.Dataset) or item.ndim < 2:
+            return False
+        array = item[()]
+        if array.dtype.kind == "V":  # bfloat16
+            array = array.view(f"u{array.dtype.itemsize}")
+        return not (array if array[:1].any() else array[1:]).all()
 
     with zipfile.ZipFile(path) as archive, archive.open(DENSE) as member, h5py.File(member, "r") as weights:
-        weights.visititems(visit)
-    return bool(found)
+        return _any_item(weights, is_pruned)
 
 
 def _write(archive: zipfile.ZipFile, path: pathlib.Path, replaced: Mapping[str, tuple[str, bytes]]) -> None:
@@ -196,16 +193,9 @@ def _write(archive: zipfile.ZipFile, path: pathlib.Path, replaced: Mapping[str, 
             written.writestr(new_name, content)
 
 
-def _has_zeros(weights: h5py.File) -> bool:
-    """Returns whether any array would become smaller."""
-    found = []
-
-    def visit(_: str, item: h5py.Group | h5py.Dataset) -> None:
-        if _parts(item) is not None:
-            found.append(item.name)
-
-    weights.visititems(visit)
-    return bool(found)
+def _any_item(weights: h5py.File, holds: Callable[[h5py.Group | h5py.Dataset], bool]) -> bool:
+    """Returns whether a condition holds for any item of a file; the first one ends the search."""
+    return bool(weights.visititems(lambda _, item: holds(item) or None))
 
 
 _Copy = Callable[[h5py.File, str, h5py.Group | h5py.Dataset], bool]

@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from keras import ops
@@ -128,8 +128,10 @@ class Generator:
         )
         with threads(self._side_by_side) as executor:
             batches = self._batches.batches(requests, sampler)
-            several = self._side_by_side > 1
-            for batch, found in in_order(executor, search, batches, 2) if several else map(search, batches):
+            searched: Iterator[tuple[SearchBatch, list[list[Hypothesis]]]] = map(search, batches)
+            if self._side_by_side > 1:
+                searched = in_order(executor, search, batches, ahead=self._side_by_side)
+            for batch, found in searched:
                 for index, hypotheses in zip(batch.indices, found, strict=True):
                     if index is not None:
                         _check_numbers(hypotheses, requests.sources[index])

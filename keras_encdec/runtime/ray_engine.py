@@ -114,8 +114,8 @@ def _results(
     pending: dict[Any, tuple[Shard | None, Any]] = {}  # no shard while an actor starts
     queues: dict[Any, list[Any]] = {}  # of each actor that has started, what it is to do, the first at work
     again, more = [], iter(shards)
-    deaths: collections.Counter[int | None] = collections.Counter()
-    suspected: set[int] = set()  # numbers of lost shards that have no result yet
+    deaths: collections.Counter[int] = collections.Counter()  # by the number of a lost shard that has no result yet
+    failed_starts = 0
 
     def start() -> None:
         actor = new_actor()
@@ -124,9 +124,9 @@ def _results(
     for _ in range(number):
         start()
     while True:
-        # Each actor has a first shard before one has a second. While some are suspected, no actor has a second, so that
-        # the next death shows which it was.
-        most = 1 if suspected else QUEUED
+        # Each actor has a first shard before one has a second. While lost shards are done again, no actor has a second,
+        # so that the next death shows which of them was the cause.
+        most = 1 if deaths else QUEUED
         while queues and len(queues[actor := min(queues, key=lambda each: len(queues[each]))]) < most:
             shard = again.pop() if again else next(more, None)
             if shard is None:
@@ -147,19 +147,18 @@ def _results(
             lost = [shard for call in calls if (shard := given if call == done else pending.pop(call)[0])]
             for shard in lost:
                 deaths[shard.number] += 1
-                suspected.add(shard.number)
                 if deaths[shard.number] > RETRIES:
                     raise died(shard) from error
             if not lost:
-                deaths[None] += 1
-                if deaths[None] > RETRIES:
+                failed_starts += 1
+                if failed_starts > RETRIES:
                     raise _not_started(error) from error
             again += reversed(lost)
             start()
         else:
             if given:
                 queues[actor].remove(done)
-                suspected.discard(given.number)
+                deaths.pop(given.number, None)
                 yield given, result
             else:
                 queues[actor] = []
