@@ -16,6 +16,8 @@ from keras_encdec.backend.replicas import ALL, Compilation, Replicas, Shapes, ch
 from keras_encdec.backend.types import Structure, Tensor
 from keras_encdec.configuration import ConfigurationError
 
+# The jobs of a cluster of TF_CONFIG whose tasks train.
+_WORKERS = "chief", "worker"
 # Time that a process waits for the others, which may prepare a large corpus meanwhile.
 _PATIENCE = datetime.timedelta(days=1)
 
@@ -207,10 +209,21 @@ def _environment_number(variable: str) -> int:
 def _tensorflow_workers() -> int:
     """Returns the number of workers in the cluster of TF_CONFIG."""
     try:
-        cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
-        return max(1, sum(len(cluster.get(kind, ())) for kind in ("chief", "worker")))
+        described = json.loads(os.environ.get("TF_CONFIG") or "{}")
+        cluster = described.get("cluster", {})
+        workers = max(1, sum(len(cluster.get(kind, ())) for kind in _WORKERS))
+        task = described.get("task", {})
+        number, kind = task.get("index"), task.get("type")
     except (ValueError, AttributeError, TypeError) as error:
         raise ConfigurationError("found a TF_CONFIG that does not describe a cluster in JSON (%s)", error) from error
+    if workers > 1 and (kind not in _WORKERS or number not in range(len(cluster.get(kind, ())))):
+        raise ConfigurationError(
+            "found the task %s in a TF_CONFIG with %d workers, expected the number of this process among them, such as "
+            '{"type": "worker", "index": 0}',
+            json.dumps(task),
+            workers,
+        )
+    return workers
 
 
 _REPLICAS: dict[str, Callable[[int | None, int], Replicas]] = {

@@ -1,4 +1,4 @@
-"""Training on several devices with TensorFlow: `tf.distribute.MirroredStrategy` with a step of our own.
+"""Training on several devices with TensorFlow: the mirrored strategies of `tf.distribute`, with a step of our own.
 
 Keras's own training step clips each replica's gradient before the gradients are added up, and XLA cannot compile a step
 in which replicas exchange anything. Here, a function without variables computes the gradient of a replica's rows; XLA
@@ -6,10 +6,12 @@ can compile it on each device. The gradients are then added up, clipped and appl
 """
 
 import contextlib
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
+import numpy as np
 
 from keras_encdec.backend.gradients import dense_gradient
 from keras_encdec.backend.replicas import (
@@ -18,10 +20,12 @@ from keras_encdec.backend.replicas import (
     Replicas,
     Shapes,
     check_number,
+    refuse_a_part,
     train_function_by_shape,
 )
 from keras_encdec.backend.types import Tensor
 from keras_encdec.configuration import ConfigurationError
+from keras_encdec.errors import InputError
 
 
 def mirrored_replicas(asked: int | None, processes: int) -> Replicas:
@@ -32,16 +36,12 @@ def mirrored_replicas(asked: int | None, processes: int) -> Replicas:
         processes: int. Number of processes that were started.
 
     Raises:
-        ConfigurationError: a ValueError, if there are fewer devices, or several processes.
+        ConfigurationError: a ValueError, if there are fewer devices.
     """
     import tensorflow as tf
 
-    if processes > 1:  # Keras's `fit` cannot iterate over the batches of MultiWorkerMirroredStrategy
-        raise ConfigurationError(
-            "found %d workers in TF_CONFIG, expected one machine with TensorFlow; to train on several machines, use "
-            "KERAS_BACKEND=jax or torch",
-            processes,
-        )
+    if processes > 1:
+        return WorkerReplicas(asked, processes)
     devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
     number = check_number(asked, len(devices), "under TensorFlow")
     return MirroredReplicas([device.name for device in devices[:number]]) if number > 1 else Replicas()
@@ -58,7 +58,7 @@ class MirroredReplicas(Replicas):
         import tensorflow as tf
 
         self.devices = len(devices)
-        self._strategy = tf.distribute.MirroredStrategy(devices)
+        self._strategy: Any = tf.distribute.MirroredStrategy(devices)
 
     def building(self) -> contextlib.AbstractContextManager[object]:
         return self._strategy.scope()
@@ -89,20 +89,83 @@ class MirroredReplicas(Replicas):
         """Compiles a step of all replicas, a function of a whole batch."""
         import tensorflow as tf
 
+        here = self.devices // self.processes
+
         @tf.function(autograph=False, reduce_retracing=True)
-        def run(batch: Batch) -> None:
+        def run(batch: Batch) -> dict[str, Tensor]:
             def rows(context: Any) -> Batch:
-                number = context.replica_id_in_sync_group
-                return {side: tf.split(ids, self.devices)[number] for side, ids in batch.items()}
+                number = context.replica_id_in_sync_group - self.process * here
+                return {side: tf.split(ids, here)[number] for side, ids in batch.items()}
 
             parts = self._strategy.experimental_distribute_values_from_function(rows)
             self._strategy.run(step, args=(parts,))
-
-        def with_logs(batch: Batch) -> dict[str, Tensor]:
-            run(batch)
             return step.model.get_metrics_result()
 
-        return with_logs
+        def run_with_others(batch: Batch) -> dict[str, Tensor]:
+            with _others_alive():
+                return run(batch)
+
+        return run_with_others
+
+
+class WorkerReplicas(MirroredReplicas):
+    """Devices of TensorFlow in several processes, the workers of TF_CONFIG: the GPUs of each, or one CPU of each."""
+
+    def __init__(self, asked: int | None, processes: int) -> None:
+        import tensorflow as tf
+
+        self._strategy = _connected_workers()
+        self.devices, self.processes = self._strategy.num_replicas_in_sync, processes
+        worker = self._strategy.cluster_resolver
+        before = worker.task_type == "worker" and "chief" in worker.cluster_spec().jobs
+        self.process = worker.task_id + int(before)
+        if asked not in (None, self.devices):
+            refuse_a_part(asked, self.devices)
+        self._gathered = tf.function(self._gather_row, autograph=False)
+
+    def gather(self, values: np.ndarray) -> np.ndarray:
+
+        # As 32-bit integers, which TensorFlow gathers, unlike bytes.
+        data = values.tobytes()
+        row = np.frombuffer(data + bytes(-len(data) % 4), np.int32)[None]
+        with _others_alive():
+            rows = self._strategy.experimental_local_results(self._gathered(row))[0].numpy()
+        each = rows[:: self.devices // self.processes]
+        return np.stack([np.frombuffer(one.tobytes(), values.dtype, values.size).reshape(values.shape) for one in each])
+
+    def _gather_row(self, row: Tensor) -> Tensor:
+        import tensorflow as tf
+
+        return self._strategy.run(lambda: tf.distribute.get_replica_context().all_gather(tf.identity(row), 0))
+
+
+@contextlib.contextmanager
+def _others_alive() -> Iterator[None]:
+    """Explains the error of an exchange with another worker that has ended.
+
+    Raises:
+        InputError: if another worker has ended.
+    """
+    import tensorflow as tf
+
+    try:
+        yield
+    except tf.errors.OpError as error:
+        if "Collective ops is aborted" not in str(error):
+            raise
+        raise InputError(
+            "found that another worker of this training has ended",
+            "expected all workers of TF_CONFIG",
+            "see what that worker printed, and start the same command on all of them again with --resume",
+        ) from error
+
+
+@functools.cache
+def _connected_workers() -> Any:
+    """Returns the strategy of this process, which connects to the others only once, also for several trainings."""
+    import tensorflow as tf
+
+    return tf.distribute.MultiWorkerMirroredStrategy()
 
 
 class _ReplicaStep:

@@ -1,8 +1,6 @@
-"""Devices that share a training: virtual ones of one process, or two processes of PyTorch."""
+"""Devices that share a training: virtual ones of one process, or two processes of PyTorch and of TensorFlow."""
 
-import json
 import shutil
-import subprocess
 
 import keras
 import numpy as np
@@ -18,17 +16,16 @@ from keras_encdec.trainers import TrainingData
 from keras_encdec.trainers.resumption import load_checkpoint
 
 BACKEND = keras.backend.backend()
+TF_CONFIG = '{"cluster": {"chief": ["a:1"], "worker": ["b:1"]}, "task": {"type": "worker", "index": 0}}'
 __all__ = ["training_files"]  # a fixture
 
 
-@pytest.fixture(scope="module")
-def shared(training_files, tmp_path_factory):
+@pytest.fixture(scope="module", params=["devices", "workers"] if BACKEND == "tensorflow" else ["devices"])
+def shared(training_files, tmp_path_factory, request):
     """The folder with what the devices have trained, each model directory a training of `shared_training.py`."""
     folder = tmp_path_factory.mktemp("shared")
     shutil.copy(training_files / "tsv", folder)
-    command, environment = launch(folder, BACKEND)
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
-    assert not done.returncode, done.stderr[-4000:]
+    launch(folder, BACKEND, workers=request.param == "workers")
     return folder
 
 
@@ -96,7 +93,7 @@ def test_more_devices_than_there_are_are_refused(devices, monkeypatch):
     [
         ("torch", "WORLD_SIZE", "2"),
         ("jax", "KERAS_DISTRIBUTION_NUM_PROCESSES", "2"),
-        ("tensorflow", "TF_CONFIG", json.dumps({"cluster": {"chief": ["a:1"], "worker": ["b:1"]}})),
+        ("tensorflow", "TF_CONFIG", TF_CONFIG),
     ],
 )
 def test_processes_that_would_train_apart_are_refused(launcher, variable, value, monkeypatch):
@@ -107,6 +104,17 @@ def test_processes_that_would_train_apart_are_refused(launcher, variable, value,
     for devices in ("1",) if launcher == BACKEND else ("1", "2", "all"):
         with pytest.raises(ConfigurationError, match=expected):
             replicas(devices)
+
+
+@pytest.mark.parametrize(
+    "task", ["", ', "task": {"type": "worker", "index": 2}', ', "task": {"type": "ps", "index": 0}']
+)
+def test_a_worker_must_know_its_number(task, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", '{"cluster": {"worker": ["a:1", "b:1"]}' + task + "}")
+    with pytest.raises(
+        ConfigurationError, match=r"found the task \{.*\} in a TF_CONFIG with 2 workers, expected the num"
+    ):
+        replicas("all")
 
 
 class FakeReplicas(Replicas):

@@ -3,10 +3,14 @@
 shared_training.py FOLDER    the pairs are in FOLDER/tsv; the trainings are left in FOLDER
 """
 
+import json
 import os
 import pathlib
 import signal
+import socket
+import subprocess
 import sys
+import time
 from unittest import mock
 
 DEVICES = 2
@@ -29,14 +33,45 @@ MEAN = {**EXACT, "reduction": "mean", "updates": 2}
 STOPPED_AT = 4
 
 
-def launch(folder, backend):
-    """The command and the environment of the script: a process for both devices, or for each of them."""
-    command, variables = [sys.executable, __file__, str(folder)], {}
+def launch(folder, backend, workers=False):
+    """Runs the script: a process for both devices, or one for each of them; for each of TensorFlow with `workers`."""
+    command, environments = [sys.executable, __file__, str(folder)], [{}]
     if backend == "torch":
         command[:1] = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={DEVICES}"]
     if backend == "jax":
-        variables["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={DEVICES}"
-    return command, {**os.environ, **variables}
+        flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={DEVICES}"
+        environments = [{"XLA_FLAGS": flags}]
+    if workers:
+        cluster = {"worker": [f"127.0.0.1:{port}" for port in _free_ports(DEVICES)]}
+        environments = [
+            {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})}
+            for index in range(DEVICES)
+        ]
+    errors = [folder / f"errors.{number}" for number in range(len(environments))]
+    processes = [
+        subprocess.Popen(command, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, stderr=path.open("wb"))
+        for environment, path in zip(environments, errors, strict=True)
+    ]
+    end = time.monotonic() + 600
+    try:  # the others would wait for one that has failed
+        while any(process.poll() is None for process in processes) and time.monotonic() < end:
+            if any(process.returncode for process in processes):
+                break
+            time.sleep(0.1)
+        statuses = [process.poll() for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    assert not any(statuses) and None not in statuses, [statuses, *(path.read_text()[-4000:] for path in errors)]
+
+
+def _free_ports(number):
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
 
 
 def main(folder):
@@ -46,13 +81,14 @@ def main(folder):
     with lean_imports():
         import keras
 
-    if keras.backend.backend() == "tensorflow":
+    if keras.backend.backend() == "tensorflow" and "TF_CONFIG" not in os.environ:
         import tensorflow as tf
 
         devices = [tf.config.LogicalDeviceConfiguration()] * DEVICES
         tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices)
     from tiny_trainings import tiny_config
 
+    from keras_encdec.backend.distribution import replicas
     from keras_encdec.trainers import TrainingData, TrainingReporter, train
 
     data = TrainingData(tsv=folder / "tsv", **DATA)
@@ -73,6 +109,25 @@ def main(folder):
         result = run("stopped", RANDOM)
     assert (result.signal, result.updates) == (signal.SIGTERM, STOPPED_AT), result
     run("stopped", RANDOM)
+    if "TF_CONFIG" in os.environ:
+        end_alone(replicas("all"), folder / "trained")
+
+
+def end_alone(devices, trained):
+    """Ends all workers but the first, once that has trained; it says what has happened."""
+    from keras_encdec.errors import InputError
+
+    if not devices.is_chief:
+        while not trained.exists():
+            time.sleep(0.1)
+        os._exit(0)
+    trained.touch()
+    try:
+        devices.wait()
+    except InputError as error:
+        assert "found that another worker of this training has ended" in str(error), error
+    else:
+        raise AssertionError("the first worker did not miss the others")
 
 
 def stopping():
