@@ -27,6 +27,7 @@ from keras_encdec.cli.process import (
 )
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import EncdecWarning, InputError
+from keras_encdec.runtime.files import is_url, read_contents
 from keras_encdec.runtime.workers import search_cycles_rarely
 
 GUIDES = "docs/guides"
@@ -161,7 +162,7 @@ class Command:
             return self._show_version()
         flag_values = self.flag_values()
         try:
-            _, *others = flag_values([self.name, *arguments])
+            _, *others = flag_values([self.name, *_with_remote_flags(arguments)])
         except (flags.Error, ValueError) as error:
             raise UsageError(f"{error}".replace("\n", " ").removesuffix(" ?").rstrip(".") + ".") from None
         if flag_values.help:
@@ -238,6 +239,23 @@ class Command:
         except BrokenPipeError:
             return 128 + signal.SIGPIPE
         return status
+
+
+def _with_remote_flags(arguments: Sequence[str]) -> list[str]:
+    """Replaces each `--flagfile=URL`, which absl cannot read, by the flags in that file.
+
+    Raises:
+        InputError: if a file cannot be read.
+    """
+    replaced: list[str] = []
+    for argument in arguments:
+        name, _, path = argument.lstrip("-").partition("=")
+        if name != "flagfile" or not is_url(path):
+            replaced.append(argument)
+            continue
+        lines = [line.strip() for line in read_contents(path).decode(errors="replace").splitlines()]
+        replaced += _with_remote_flags([line for line in lines if line and not line.startswith(("#", "//"))])
+    return replaced
 
 
 def flag_help(flag_values: flags.FlagValues, own_module: str, required: Collection[str] = ()) -> str:

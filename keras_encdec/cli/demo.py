@@ -40,9 +40,9 @@ class DemonstrationResult:
     """The result of a demonstration.
 
     Attributes:
-        model_dir: pathlib.Path. The trained model.
-        phrase_table: pathlib.Path. The table with the model's score on each line.
-        moses_ini: pathlib.Path. The configuration that names this table.
+        model_dir: str, path or URL of the trained model.
+        phrase_table: str, path or URL of the table with the model's score on each line.
+        moses_ini: str, path or URL of the configuration that names this table.
         training: TrainingResult.
         perplexity: float. Per target token, on pairs held out of the training; `None` if a signal stopped the training.
         perplexity_without_source: float. The same with the summary of the source zeroed.
@@ -51,9 +51,9 @@ class DemonstrationResult:
         report: ReportSummary; `None` if the extra `analysis` is not installed.
     """
 
-    model_dir: pathlib.Path
-    phrase_table: pathlib.Path
-    moses_ini: pathlib.Path
+    model_dir: str
+    phrase_table: str
+    moses_ini: str
     training: "TrainingResult"
     perplexity: float | None = None
     perplexity_without_source: float | None = None
@@ -66,8 +66,8 @@ def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.
     """Trains a small model on the phrase table of the package, scores the table, and shows what it learned.
 
     Args:
-        output_dir: directory for the model, the scored table, its moses.ini and the report. Those of an earlier
-            demonstration are replaced. Defaults to "demo".
+        output_dir: directory for the model, the scored table, its moses.ini and the report, or its URL. Those of an
+            earlier demonstration are replaced. Defaults to "demo".
         minutes: float. Minutes of training. Defaults to `3`.
 
     Returns:
@@ -80,18 +80,17 @@ def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.
     """
     from keras_encdec.datasets import libreoffice_en_fr
     from keras_encdec.model_directory import ModelDirectory
-    from keras_encdec.runtime.files import check_local
+    from keras_encdec.runtime.files import joined
     from keras_encdec.runtime.progress import ReadingProgress
     from keras_encdec.scoring.score_file import score_file
     from keras_encdec.scoring.scoring_options import ScoringOptions
     from keras_encdec.trainers import train
 
-    check_local(output_dir, "--output_dir")
-    folder, dataset = pathlib.Path(output_dir), libreoffice_en_fr()
-    model_dir, table, ini = folder / "model", folder / "phrase-table.gz", folder / "moses.ini"
-    page = folder / "report" / "index.html"
+    dataset = libreoffice_en_fr()
+    names = "model", "phrase-table.gz", "moses.ini", "report"
+    model_dir, table, ini, page_folder = (joined(output_dir, name) for name in names)
     config, data = demonstration_settings(minutes)
-    _remove_earlier_demonstration(model_dir, (table, ini, page), config, data)
+    _remove_earlier_demonstration(model_dir, (table, ini, joined(page_folder, "index.html")), config, data)
 
     unit = "minute" if minutes == 1 else "minutes"
     print(f"1. Train on the pairs of an English-French phrase table of LibreOffice, for {minutes:g} {unit}.\n")
@@ -110,28 +109,32 @@ def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.
         return DemonstrationResult(model_dir, table, ini, training)
 
     directory = ModelDirectory.load(model_dir)
-    perplexities = _show_perplexities(directory)
+    perplexities = _show_perplexities(directory, model_dir)
     print("\n3. Score the whole table: one more p(target | source) on each line.\n")
-    options = ScoringOptions(moses_ini=str(dataset.moses_ini), moses_ini_out=str(ini))
+    options = ScoringOptions(moses_ini=str(dataset.moses_ini), moses_ini_out=ini)
     files = {"input": dataset.phrase_table, "output": table, "moses_ini": dataset.moses_ini, "moses_ini_out": ini}
     _show("encdec-score", model_dir=model_dir, **files)
     summary = score_file(directory, dataset.phrase_table, table, options, progress=ReadingProgress)
     print(summary, file=sys.stderr)
 
     preferences = _show_preferences(table)
-    written = demonstration_report(model_dir, dataset.phrase_table, page.parent)
+    written = demonstration_report(model_dir, dataset.phrase_table, page_folder)
     print(NEXT.format(ini=ini, model_dir=model_dir, activation=_activation()))
     return DemonstrationResult(model_dir, table, ini, training, *perplexities, summary, preferences, written)
 
 
-def _show_perplexities(directory: "ModelDirectory") -> tuple[float, float]:
+def _show_perplexities(directory: "ModelDirectory", model_dir: str) -> tuple[float, float]:
     """Shows and returns the perplexity of held-out pairs with the source and without it."""
     from keras_encdec.analysis import perplexity
     from keras_encdec.data import Batches, PreparedPairs
+    from keras_encdec.runtime.files import is_url, joined
+    from keras_encdec.runtime.remote_folders import copied_folder
 
     print("\n2. Does the source matter? Perplexity per target token, on pairs held out of the training:\n")
-    held_out = Batches(PreparedPairs(directory.path / "prepared"), 128, range(HELD_OUT)).once()
-    perplexities = perplexity(directory.model, held_out), perplexity(directory.model, held_out, with_source=False)
+    pairs = joined(model_dir, "prepared")
+    with copied_folder(pairs) if is_url(pairs) else contextlib.nullcontext(pathlib.Path(pairs)) as folder:
+        held_out = Batches(PreparedPairs(folder), 128, range(HELD_OUT)).once()
+        perplexities = perplexity(directory.model, held_out), perplexity(directory.model, held_out, with_source=False)
     print(f"   {perplexities[0]:10.2f}   the model")
     print(f"   {perplexities[1]:10.2f}   the same decoder with the summary zeroed")
     return perplexities
@@ -157,7 +160,7 @@ def demonstration_settings(minutes: float) -> "tuple[TrainingConfig, TrainingDat
 
 
 def _remove_earlier_demonstration(
-    model_dir: pathlib.Path, outputs: Sequence[pathlib.Path], config: "TrainingConfig", data: "TrainingData"
+    model_dir: str, outputs: Sequence[str], config: "TrainingConfig", data: "TrainingData"
 ) -> None:
     """Removes the output of an earlier demonstration.
 
@@ -165,30 +168,47 @@ def _remove_earlier_demonstration(
         InputError: if one of the files is not from an earlier demonstration.
     """
     from keras_encdec.errors import InputError
+    from keras_encdec.runtime.files import exists, is_url, joined
+    from keras_encdec.runtime.remote import remote_sizes
     from keras_encdec.trainers.train import training_lock
 
     expected, remedy = "expected that of an earlier demonstration", "give another --output_dir"
     # The lock fails if another process is training there.
-    with training_lock(model_dir) if model_dir.exists() else contextlib.nullcontext():
-        models = list(model_dir.glob("*.keras"))
+    local = os.path.isdir(model_dir)
+    with training_lock(model_dir) if local else contextlib.nullcontext():
+        found = remote_sizes(model_dir, deep=False) if is_url(model_dir) else os.listdir(model_dir) if local else ()
+        models = [joined(model_dir, name) for name in found if name.endswith(".keras")]
         if _is_from_demonstration(model_dir, config, data):
             # The settings go last: if this process is killed, the next one still recognizes the demonstration.
-            for path in (*outputs, *models):
-                path.unlink(missing_ok=True)
-            shutil.rmtree(model_dir)
+            for path in (*outputs, *models, model_dir):
+                _remove(path)
         elif models:
             raise InputError("found another model", expected, remedy, model_dir)
     for path in outputs:
-        if path.exists():
+        if exists(path):
             raise InputError("found another file", expected, remedy, path)
 
 
-def _is_from_demonstration(model_dir: pathlib.Path, config: "TrainingConfig", data: "TrainingData") -> bool:
+def _remove(path: str) -> None:
+    """Removes a file or folder, local or remote, if it exists."""
+    from keras_encdec.runtime.files import is_url
+    from keras_encdec.runtime.remote import remove_remote
+
+    if is_url(path):
+        remove_remote(path)
+    elif os.path.isdir(path):
+        shutil.rmtree(path)
+    else:
+        pathlib.Path(path).unlink(missing_ok=True)
+
+
+def _is_from_demonstration(model_dir: str, config: "TrainingConfig", data: "TrainingData") -> bool:
     """Whether a model has the settings of a demonstration, with any duration and any path of the package."""
+    from keras_encdec.runtime.files import exists, joined
     from keras_encdec.trainers.training_files import SETTINGS
 
-    settings = model_dir / SETTINGS
-    if not settings.exists():
+    settings = joined(model_dir, SETTINGS)
+    if not exists(settings):
         return False
     saved = type(data).from_preset(settings)
     tables = [pathlib.Path(table or "").parts[-2:] for table in (saved.phrase_table, data.phrase_table)]
@@ -205,7 +225,7 @@ def _show(command: str, **arguments: object) -> None:
     print(f"   $ {command} " + " \\\n       ".join(given) + "\n", flush=True)
 
 
-def demonstration_report(model_dir: pathlib.Path, table: pathlib.Path, folder: pathlib.Path) -> "ReportSummary | None":
+def demonstration_report(model_dir: str, table: pathlib.Path, folder: str) -> "ReportSummary | None":
     """Writes the report; if plotting libraries are missing, prints the reason and returns `None`."""
     print("\n5. Look at it: the paper's tables and figures, as a page.\n")
     _show("encdec-report", model_dir=model_dir, phrase_table=table, output=folder)
@@ -219,7 +239,7 @@ def demonstration_report(model_dir: pathlib.Path, table: pathlib.Path, folder: p
     return written
 
 
-def _show_preferences(table: pathlib.Path) -> "tuple[Preferences, ...]":
+def _show_preferences(table: str) -> "tuple[Preferences, ...]":
     """Shows and returns what the table and the model prefer for five frequent phrases.
 
     The phrases have three to five words and at least four options, and share no long words.
@@ -252,7 +272,7 @@ class DemonstrationOptions(Configuration):
     """Options of the command."""
 
     output_dir: str = hyperparameter(
-        "demo", "Directory to write the model, the scored table, its moses.ini and the report to."
+        "demo", "Directory, or its URL, to write the model, the scored table, its moses.ini and the report to."
     )
     minutes: float = hyperparameter(3.0, "Minutes of training.", minimum=0.01)
 

@@ -49,6 +49,18 @@ def test_flags_may_come_from_a_file(tmp_path):
     assert seen == [("a", 5)]
 
 
+def test_flags_are_read_from_a_url(tmp_path):
+    pytest.importorskip("fsspec", reason="the extra remote is not installed")
+    (tmp_path / "flags").write_text(f"# mine\n--input=a\n\n--flagfile=file://{tmp_path}/more\n//--input=b\n")
+    (tmp_path / "more").write_text("--times=2\n")
+    seen = []
+    job = command(lambda values: seen.append((values.input, values.times)))
+    in_process(job, "--times=5", f"--flagfile=file://{tmp_path}/flags")
+    in_process(job, f"--flagfile=file://{tmp_path}/flags", "--times=5")
+    assert seen == [("a", 2), ("a", 5)]
+    fail(in_process(job, f"--flagfile=file://{tmp_path}/none"), 1, f"file://{tmp_path}/none: ")
+
+
 @pytest.mark.parametrize(
     "arguments, expected",
     [

@@ -185,7 +185,3 @@ def test_urls_do_what_paths_do(inputs, tmp_path, name):
     for name, path in written.items():
         if "/" not in name and not name.startswith("p") and name != "json":
             assert path.read_bytes() == uploaded[name].read_bytes().replace(b"file://%s" % bytes(urls), bytes(paths))
-
-
-def test_all_commands_are_tested():
-    pass

@@ -22,7 +22,10 @@ def small_report(*arguments, **named):
     return report(*arguments, **named, options=ReportOptions(samples=2, pairs=100, map_words=5, map_phrases=5))
 
 
-def test_it_trains_compares_scores_and_shows(tmp_path, capsys, monkeypatch):
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_it_trains_compares_scores_and_shows(tmp_path, capsys, monkeypatch, scheme):
+    if scheme:
+        pytest.importorskip("fsspec", reason="the extra remote is not installed")
     dataset = dataclasses.replace(libreoffice_en_fr(), phrase_table=tmp_path / "table.gz")
     with InputLines(libreoffice_en_fr().phrase_table) as lines, open_output(dataset.phrase_table) as table:
         table.write(b"".join(line + b"\n" for _, line in zip(range(2000), lines, strict=False)))
@@ -41,11 +44,11 @@ def test_it_trains_compares_scores_and_shows(tmp_path, capsys, monkeypatch):
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "activate").touch()
     with eagerly(), undrawn():
-        result = demonstrate(tmp_path / "out", minutes=0.05)
+        result = demonstrate(scheme + str(tmp_path / "out"), minutes=0.05)
     output = capsys.readouterr().out
-    assert f"encdec-serve --model_dir={tmp_path}/out/model\n" in output and "/bin/activate" in output
+    assert f"encdec-serve --model_dir={scheme}{tmp_path}/out/model\n" in output and "/bin/activate" in output
     assert f"   {result.report}\n" in output and str(result.report).endswith(f"{tmp_path}/out/report/index.html")
-    assert result.report.page.read_bytes().startswith(b"<!doctype html>")
+    assert (tmp_path / "out" / "report" / "index.html").read_bytes().startswith(b"<!doctype html>")
     perplexities = re.findall(r"^ +([\d.]+)   the (?:model|same decoder)", output, re.M)
     expected = [result.perplexity, result.perplexity_without_source]
     assert [float(value) for value in perplexities] == pytest.approx(expected, abs=0.01) and min(expected) > 1
@@ -56,7 +59,7 @@ def test_it_trains_compares_scores_and_shows(tmp_path, capsys, monkeypatch):
     for program in ("encdec-train --preset=small", "encdec-score --model_dir=", "encdec-report --model_dir="):
         assert f"   $ {program}" in output
     table = tmp_path / "out" / "phrase-table.gz"
-    assert result.phrase_table == table
+    assert result.phrase_table == scheme + str(table)
     with InputLines(table) as scored, InputLines(dataset.phrase_table) as lines:
         for after, before in zip(scored, lines, strict=True):
             fields = after.split(b" ||| ")
@@ -64,7 +67,7 @@ def test_it_trains_compares_scores_and_shows(tmp_path, capsys, monkeypatch):
             fields[2] = b" ".join(scores)
             assert b" ||| ".join(fields) == before and 0 < float(added) <= 1
     ini = (tmp_path / "out" / "moses.ini").read_text()
-    assert "num-features=5" in ini and str(table) in ini
+    assert "num-features=5" in ini and f"path={scheme}{table}" in ini
     assert result.training.last.updates == rounds(earlier)[-1]["updates"], "the earlier model is gone"
 
 
@@ -90,13 +93,16 @@ def test_the_report_is_left_out_without_the_libraries_that_draw(tmp_path, capsys
         ("report/index.html", None, 0.01, "index.html: found another file, expected that of an earlier"),
     ],
 )
-def test_files_of_the_user_are_not_replaced(tmp_path, name, settings, minutes, expected):
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_files_of_the_user_are_not_replaced(tmp_path, name, settings, minutes, expected, scheme):
+    if scheme:
+        pytest.importorskip("fsspec", reason="the extra remote is not installed")
     file = tmp_path / name
     file.parent.mkdir(exist_ok=True)
     file.write_bytes(b"years of work")
     if settings is not None:  # a training on the table of the package
         config, data = demonstration_settings(minutes=3)
         save_settings(file.parent, config.replace(**settings), data)
-    process = in_process(COMMAND, f"--output_dir={tmp_path}", f"--minutes={minutes}")
+    process = in_process(COMMAND, f"--output_dir={scheme}{tmp_path}", f"--minutes={minutes}")
     assert process.returncode in (1, 2) and expected in process.stderr
     assert file.read_bytes() == b"years of work"
