@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_encdec.backend.types import Shape, Tensor
 from keras_encdec.layers.initializers import published_normal
+from keras_encdec.layers.sizes import checked_size
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
@@ -29,7 +30,8 @@ class Maxout(keras.layers.Layer):
         float tensor `(..., units)`.
 
     Raises:
-        ValueError: when built on inputs whose width is not `units * pool_size`.
+        ValueError: if `units` or `pool_size` is not a whole number, 1 or more; and when built on inputs whose width is
+            not `units * pool_size`.
 
     Example:
 
@@ -44,8 +46,8 @@ class Maxout(keras.layers.Layer):
 
     def __init__(self, units: int, pool_size: int = 2, **kwargs: object) -> None:
         super().__init__(**kwargs)
-        self.units = units
-        self.pool_size = pool_size
+        self.units = checked_size("units", units)
+        self.pool_size = checked_size("pool_size", pool_size)
         self.supports_masking = True
 
     def build(self, input_shape: Shape) -> None:
@@ -93,6 +95,9 @@ class DeepOutput(keras.layers.Layer):
     Returns:
         float tensor `(batch, time, output_dim)`: logits, in the compute dtype.
 
+    Raises:
+        ValueError: if a size is not a whole number, 1 or more.
+
     Example:
 
     >>> from keras import ops
@@ -112,9 +117,9 @@ class DeepOutput(keras.layers.Layer):
         **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
-        self.output_dim = output_dim
-        self.maxout_units = maxout_units
-        self.rank = rank
+        self.output_dim = checked_size("output_dim", output_dim)
+        self.maxout_units = checked_size("maxout_units", maxout_units)
+        self.rank = checked_size("rank", rank)
         self.kernel_initializer = keras.initializers.get(kernel_initializer) or published_normal()
         self.maxout = Maxout(maxout_units, dtype=self.dtype_policy, name="maxout")
         self.supports_masking = True

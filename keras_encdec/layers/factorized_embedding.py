@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_encdec.backend.types import Shape, Tensor
 from keras_encdec.layers.initializers import published_normal
+from keras_encdec.layers.sizes import checked_size
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
@@ -31,6 +32,9 @@ class FactorizedEmbedding(keras.layers.Layer):
     Returns:
         float tensor `(..., units or rank)`.
 
+    Raises:
+        ValueError: if a size is not a whole number, 1 or more.
+
     Example:
 
     >>> tuple(FactorizedEmbedding(10, rank=3)(keras.ops.array([[4, 0]])).shape)
@@ -49,9 +53,9 @@ class FactorizedEmbedding(keras.layers.Layer):
         **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
-        self.input_dim = input_dim
-        self.rank = rank
-        self.units = units
+        self.input_dim = checked_size("input_dim", input_dim)
+        self.rank = checked_size("rank", rank)
+        self.units = None if units is None else checked_size("units", units)
         self.embeddings_initializer = keras.initializers.get(embeddings_initializer) or published_normal()
         self.supports_masking = True
 

@@ -9,6 +9,7 @@ from keras_encdec.backend.types import Shape, State, Structure, Tensor
 from keras_encdec.layers.initializers import LeftSingularVectors
 from keras_encdec.layers.recurrence import run_recurrence
 from keras_encdec.layers.recurrent_cell import RecurrentCell, RecurrentStep, register_cell
+from keras_encdec.layers.sizes import checked_size
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
@@ -261,7 +262,7 @@ class ContextGRUCell(RecurrentCell):
         **kwargs: object,
     ) -> None:
         super().__init__(units, kernel_initializer, recurrent_initializer or LeftSingularVectors(), **kwargs)
-        self.context_units = context_units or units
+        self.context_units = self.units if context_units is None else checked_size("context_units", context_units)
         self.step = ContextGRUStep()
 
     @property

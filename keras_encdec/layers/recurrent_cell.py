@@ -1,7 +1,6 @@
 """Recurrent cells: the base classes of cells and of their steps, the registry, the plain cell and the LSTM."""
 
 import functools
-import numbers
 from collections.abc import Callable, Iterator
 from typing import ClassVar
 
@@ -13,6 +12,7 @@ from keras_encdec.backend.gradients import product, summed_product
 from keras_encdec.backend.operations import as_tensor
 from keras_encdec.backend.types import Shape, State, Structure, Tensor
 from keras_encdec.layers.initializers import published_normal
+from keras_encdec.layers.sizes import checked_size
 
 
 class RecurrentStep:
@@ -113,9 +113,7 @@ class RecurrentCell(keras.layers.Layer):
         **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
-        if not isinstance(units, int | numbers.Integral) or isinstance(units, bool) or units < 1:
-            raise ValueError(f"found units={units!r}, expected a whole number, 1 or more")
-        self.units = int(units)
+        self.units = checked_size("units", units)
         self.kernel_initializer = keras.initializers.get(kernel_initializer) or published_normal()
         self.recurrent_initializer = keras.initializers.get(recurrent_initializer) or self.kernel_initializer
 

@@ -43,6 +43,15 @@ def test_other_widths_are_refused():
         Maxout(4)(np.zeros((2, 7), "float32"))
 
 
+@pytest.mark.parametrize("size", [0, -1, 2.0, "4", None, True])
+def test_sizes_are_checked_when_a_layer_is_made(size):
+    right = {Maxout: {"units": 4, "pool_size": 2}, DeepOutput: {"output_dim": 9, "maxout_units": 4, "rank": 2}}
+    for layer, sizes in right.items():
+        for name in sizes:
+            with pytest.raises(ValueError, match=f"found {name}={size!r}, expected a whole number, 1 or more"):
+                layer(**{**sizes, name: size})
+
+
 def test_maxout_behaves_as_a_keras_layer(tmp_path):
     inputs = np.random.default_rng(2).normal(size=(2, 5, 12)).astype("float32")
     check_layer(Maxout, {"units": 4, "pool_size": 3}, [inputs], (2, 5, 4), weights=0, folder=tmp_path)

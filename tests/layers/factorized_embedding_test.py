@@ -36,6 +36,13 @@ def test_row_0_stays_zero_whatever_the_optimizer(optimizer):
     assert numpy(layer.embeddings)[4].any()
 
 
+@pytest.mark.parametrize("size", [0, -1, 2.0, True])
+def test_sizes_are_checked_when_the_layer_is_made(size):
+    for name in ("input_dim", "rank", "units"):
+        with pytest.raises(ValueError, match=f"found {name}={size!r}, expected a whole number, 1 or more"):
+            FactorizedEmbedding(**{"input_dim": 8, "rank": 3, name: size})
+
+
 def test_behaves_as_a_keras_layer(tmp_path):
     config = {"input_dim": 8, "rank": 3, "units": 5}
     check_layer(FactorizedEmbedding, config, [IDS.astype("int32")], (2, 3, 5), 2, tmp_path, differentiable=False)

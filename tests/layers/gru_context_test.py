@@ -1,5 +1,6 @@
 import keras
 import numpy as np
+import pytest
 from layer_checks import check_saved_in_a_new_process, numpy
 from oracle import sigmoid
 
@@ -43,6 +44,8 @@ def test_config_round_trips_and_low_precision_runs():
     cell = ContextGRUCell(6, context_units=2)
     assert ContextGRUCell.from_config(cell.get_config()).get_config() == cell.get_config()
     assert (cell.units, cell.context_units, ContextGRUCell(6).context_units) == (6, 2, 6)
+    with pytest.raises(ValueError, match="found context_units=0, expected a whole number, 1 or more"):
+        ContextGRUCell(6, context_units=0)
     for policy in ("mixed_bfloat16", "bfloat16"):
         output, states = ContextGRUCell(6, context_units=2, dtype=policy)(INPUTS[:, 0], [STATE, CONTEXT])
         assert keras.backend.standardize_dtype(output.dtype) == "bfloat16" and np.isfinite(numpy(output)).all()
