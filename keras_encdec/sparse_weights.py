@@ -161,28 +161,39 @@ def is_sparse(path: FilePath) -> bool:
         return SPARSE in archive.namelist()
 
 
-def has_pruned_weights(path: FilePath) -> bool:
-    """Returns whether any matrix in a `.keras` file has zeros besides a first row of zeros, the padding of embeddings.
+def count_zeros(path: FilePath) -> tuple[int, int]:
+    """Counts the weights of the matrices in a `.keras` file that are zero.
+
+    A first row of zeros is not counted: it is the padding of an embedding.
 
     Args:
         path: path of the file.
 
+    Returns:
+        tuple of the number of zeros and the number of weights.
+
     Raises:
-        KeyError, OSError, zipfile.BadZipFile: for damage.
+        KeyError, OSError, ValueError, zipfile.BadZipFile: for damage.
     """
-    if is_sparse(path):
-        return True
+    zeros = size = 0
 
-    def is_pruned(item: h5py.Group | h5py.Dataset) -> bool:
-        if not isinstance(item, h5py.Dataset) or item.ndim < 2:
-            return False
-        array = item[()]
-        if array.dtype.kind == "V":  # bfloat16
-            array = array.view(f"u{array.dtype.itemsize}")
-        return not (array if array[:1].any() else array[1:]).all()
+    def count(item: h5py.Group | h5py.Dataset) -> bool:
+        nonlocal zeros, size
+        shape = item.attrs.get(_MARK, getattr(item, "shape", ()))
+        if len(shape) > 1:
+            array = item[()] if isinstance(item, h5py.Dataset) else _dense(item)
+            if array.dtype.kind == "V":  # bfloat16
+                array = array.view(f"u{array.dtype.itemsize}")
+            counted = array if array[:1].any() else array[1:]
+            zeros += counted.size - int(np.count_nonzero(counted))
+            size += counted.size
+        return False
 
-    with zipfile.ZipFile(path) as archive, archive.open(DENSE) as member, h5py.File(member, "r") as weights:
-        return _any_item(weights, is_pruned)
+    with zipfile.ZipFile(path) as archive:
+        name = SPARSE if SPARSE in archive.namelist() else DENSE
+        with archive.open(name) as member, h5py.File(member, "r") as weights:
+            _any_item(weights, count)
+    return zeros, size
 
 
 def _write(archive: zipfile.ZipFile, path: pathlib.Path, replaced: Mapping[str, tuple[str, bytes]]) -> None:
@@ -243,11 +254,14 @@ def _copy_sparse(target: h5py.File, name: str, item: h5py.Group | h5py.Dataset) 
 def _copy_dense(target: h5py.File, name: str, item: h5py.Group | h5py.Dataset) -> bool:
     if not (isinstance(item, h5py.Group) and _MARK in item.attrs):
         return False
-    attributes = dict(item.attrs)
-    shape = tuple(int(size) for size in attributes.pop(_MARK))
-    parts = {part: dataset[()] for part, dataset in item.items()}
-    try:
-        target.create_dataset(name, data=decoded(parts, shape)).attrs.update(attributes)
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
-        raise ValueError(f"its sparse weights {name} are damaged: {error}") from error
+    attributes = {key: value for key, value in item.attrs.items() if key != _MARK}
+    target.create_dataset(name, data=_dense(item)).attrs.update(attributes)
     return True
+
+
+def _dense(group: h5py.Group) -> np.ndarray:
+    try:
+        parts = {part: dataset[()] for part, dataset in group.items()}
+        return decoded(parts, tuple(int(size) for size in group.attrs[_MARK]))
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise ValueError(f"its sparse weights {group.name.removeprefix('/')} are damaged: {error}") from error

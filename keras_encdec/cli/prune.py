@@ -3,7 +3,8 @@
 import sys
 
 from keras_encdec.backend.startup import import_keras
-from keras_encdec.cli.task_command import Arguments, check_paths, task_command
+from keras_encdec.cli.task_command import Arguments, check_paths, task_command, zeros_of_model
+from keras_encdec.model_config import model_path
 from keras_encdec.pruning.pruning_options import PruningOptions
 from keras_encdec.runtime.files import check_absent
 
@@ -12,6 +13,9 @@ def main(arguments: Arguments, options: PruningOptions) -> None:
     """Prunes as the flags say."""
     check_absent(arguments["output"])
     check_paths([arguments["model_dir"]], folders=[arguments["output"]])
+    model = model_path(arguments["model_dir"])
+    if counts := zeros_of_model(model):
+        options.check_zeros(*counts, model)
     import_keras()
     from keras_encdec.pruning.prune_model import prune_model
 

@@ -1,6 +1,7 @@
 """encdec-score: adds a model's scores to a phrase table, pairs of text or an n-best list."""
 
 import functools
+import os
 import sys
 
 from keras_encdec.backend.startup import import_keras, keep_freed_memory
@@ -8,7 +9,7 @@ from keras_encdec.cli.flags import OUTPUT
 from keras_encdec.cli.task_command import Arguments, check_paths, show_summary, task_command
 from keras_encdec.formats import pair_format
 from keras_encdec.runtime.files import check_distinct_files
-from keras_encdec.scoring.scoring_options import ScoringOptions
+from keras_encdec.scoring.scoring_options import ScoringOptions, score_columns
 from keras_encdec.trained_model import TrainedModel
 
 
@@ -21,8 +22,12 @@ def main(arguments: Arguments, options: ScoringOptions) -> None:
     model, *others = (TrainedModel.read(path) for path in models if path)
     options.check_models(model, others[0] if others else None, model.carries_attention)
     check_distinct_files(arguments["input"], options.source, options.moses_ini)
-    reading = options.encoding, options.on_error
-    pair_format(options.format).check_beginning(arguments["input"], options.source, *reading)
+    known = pair_format(options.format)
+    columns = score_columns(known, options, 1 + len(others))
+    reading = options.source, options.encoding, options.on_error
+    table_scores = known.check_beginning(arguments["input"], *reading, columns=columns)
+    if options.moses_ini and os.path.isfile(options.moses_ini):  # a pipe can be read only once
+        options.scored_moses_ini(arguments["output"], columns, table_scores)
     import_keras()
     from keras_encdec.runtime.progress import ReadingProgress
     from keras_encdec.scoring.score_file import score_file

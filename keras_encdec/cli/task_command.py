@@ -1,8 +1,11 @@
 """Makes a command from a task's function and its options."""
 
+import contextlib
 import itertools
+import pathlib
 import sys
 import warnings
+import zipfile
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -164,6 +167,23 @@ def check_paths(
     check_distinct_files(*written)
     for pair in itertools.product(read, written):
         check_distinct_files(*pair)
+
+
+def zeros_of_model(path: pathlib.Path) -> tuple[int, int] | None:
+    """Counts the zeros of a model, see `count_zeros`, before Keras is imported.
+
+    Args:
+        path: path of the model directory.
+
+    Returns:
+        tuple of two int; `None` for weights that cannot be read, which is reported when the model is loaded.
+    """
+    from keras_encdec.model_config import WEIGHTS
+    from keras_encdec.sparse_weights import count_zeros  # h5py and NumPy take a tenth of a second
+
+    with contextlib.suppress(OSError, KeyError, ValueError, TypeError, zipfile.BadZipFile):
+        return count_zeros(path / WEIGHTS)
+    return None
 
 
 def show_summary(summary: object) -> None:

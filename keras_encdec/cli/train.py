@@ -1,9 +1,6 @@
 """encdec-train: learns p(target | source) from pairs."""
 
-import contextlib
-import pathlib
 import sys
-import zipfile
 
 from absl import flags
 
@@ -17,11 +14,11 @@ from keras_encdec.cli.flags import (
     define_progress_flags,
     given_flags,
 )
-from keras_encdec.cli.task_command import check_paths
+from keras_encdec.cli.task_command import check_paths, zeros_of_model
 from keras_encdec.configuration import Configuration
 from keras_encdec.formats import pair_format
 from keras_encdec.formats.record_reader import LEFT_OUT
-from keras_encdec.model_config import WEIGHTS, model_path
+from keras_encdec.model_config import model_path
 from keras_encdec.runtime.files import check_folder
 from keras_encdec.trained_model import TrainedModel
 from keras_encdec.trainers.tasks import TrainingTasks
@@ -83,8 +80,8 @@ def main(flag_values: flags.FlagValues) -> int:
         if known.hyperparameters is not None:  # otherwise, only the loaded model can tell
             is_same = known.config["architecture"] == config.architecture
             check_initial_settings(config, data, known, known.hyperparameters if is_same else None)
-        if config.keep_pruned:
-            _check_has_zeros(known.path)
+        if config.keep_pruned and (counts := zeros_of_model(known.path)):
+            check_has_zeros(counts[0] > 0, known.path)
     if not has_checkpoint(flag_values.model_dir):
         for *sources, path in filter(None, (data.files.values(), data.validation)):
             reading = next(iter(sources), None), data.encoding, data.on_error, LEFT_OUT
@@ -97,14 +94,6 @@ def main(flag_values: flags.FlagValues) -> int:
         return 0
     print("Stopped by a signal; run the same command with --resume to continue.", file=sys.stderr)
     return 128 + result.signal
-
-
-def _check_has_zeros(model: pathlib.Path) -> None:
-    """Checks that a model has pruned weights. A file that cannot be read is reported when the model is loaded."""
-    from keras_encdec.sparse_weights import has_pruned_weights  # h5py and NumPy take a tenth of a second
-
-    with contextlib.suppress(OSError, KeyError, ValueError, TypeError, zipfile.BadZipFile):
-        check_has_zeros(has_pruned_weights(model / WEIGHTS), model)
 
 
 def configurations(

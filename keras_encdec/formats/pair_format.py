@@ -195,7 +195,8 @@ class PairFormat(abc.ABC):
         encoding: str | None = None,
         on_error: str | None = "stop",
         kept: str = WITH_NEUTRAL_SCORE,
-    ) -> None:
+        columns: Sequence[Column] = (),
+    ) -> int:
         """Reads the first lines of a file, so that a command finds most errors before Keras is imported.
 
         A pipe, which can be read only once, and a remote file are not read. With `on_error="keep"`, only empty files
@@ -205,21 +206,26 @@ class PairFormat(abc.ABC):
             path, source_path, encoding: see `open_reader`.
             on_error: str. See `open_reader`; `None` for a command that has no such option.
             kept: str. What the command does with malformed lines that it keeps, see `RecordReader`.
+            columns: list of Column to add to each line. Defaults to none.
+
+        Returns:
+            int. The number of scores on each line; 0 if the format has none, or nothing was read.
 
         Raises:
             ConfigurationError, InputError: see `open_reader`; also for an error in the first lines.
         """
         paths = [one for one in (source_path, path) if one is not None]
         if STANDARD_STREAM in paths or not all(map(os.path.isfile, paths)):
-            return
+            return 0
         if on_error == "keep":
             for one in paths:
                 InputLines(one).close()
-            return
+            return 0
         with self.open_reader(path, source_path, encoding, on_error) as reader:
             reader.kept = kept
-            for _ in itertools.islice(reader, BEGINNING):
+            for _ in itertools.islice(self.check_columns(reader, columns), BEGINNING):
                 pass
+            return reader.num_scores
 
     def required_source(self, source_path: FilePath | None) -> FilePath:
         """Returns the file of sources of a format that has one.

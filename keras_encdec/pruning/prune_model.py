@@ -6,7 +6,7 @@ import os
 import pathlib
 import shutil
 
-from keras_encdec.errors import FilePath, InputError, explained
+from keras_encdec.errors import FilePath, explained
 from keras_encdec.model_config import CONFIG, WEIGHTS, model_path
 from keras_encdec.model_directory import ModelDirectory, replace_weights
 from keras_encdec.pruning.pruning_masks import prune_weights, shares_pruned
@@ -104,7 +104,8 @@ def prune_model(
         return dataclasses.replace(result, path=output)
     source, folder = model_path(model_dir), pathlib.Path(output)
     directory = ModelDirectory.load(source)
-    _check_share(directory, options.share)
+    counts = shares_pruned(directory.model).values()
+    options.check_zeros(sum(zeros for zeros, _ in counts), sum(size for _, size in counts), directory.path)
     prune_weights(directory.model, options.share, options.scheme)
     with explained(folder, "to write the model"):
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -114,18 +115,6 @@ def prune_model(
     classes = tuple(PrunedClass(name, size, zeros) for name, (zeros, size) in shares_pruned(directory.model).items())
     sizes = [(path / WEIGHTS).stat().st_size for path in (folder, source)]
     return PruningResult(folder, classes, *sizes)
-
-
-def _check_share(directory: ModelDirectory, share: float) -> None:
-    counts = list(shares_pruned(directory.model).values())
-    zeros, size = sum(zeros for zeros, _ in counts), sum(size for _, size in counts)
-    if share and zeros >= round(share * size):
-        raise InputError(
-            f"found that {zeros / size:.1%} of the model's weights are already zero",
-            f"expected fewer than the {share:.1%} of --share",
-            "give a larger --share",
-            directory.path,
-        )
 
 
 def _write(directory: ModelDirectory, folder: pathlib.Path) -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 
 from keras_encdec.configuration import Configuration, hyperparameter
+from keras_encdec.errors import FilePath, InputError
 
 SCHEMES = ("class_blind", "class_uniform", "class_distribution")
 SCHEME_HELP = (
@@ -25,3 +26,22 @@ class PruningOptions(Configuration):
     scheme: str = hyperparameter(
         "class_blind", SCHEME_HELP, choices=SCHEMES, published={"See et al., 2016, section 4.2": "class_blind"}
     )
+
+    def check_zeros(self, zeros: int, size: int, path: FilePath) -> None:
+        """Checks that pruning would make more weights of a model zero.
+
+        Args:
+            zeros: int. Number of the model's weights that are zero.
+            size: int. Number of its weights, without biases.
+            path: path of its directory, for the error.
+
+        Raises:
+            InputError: if the model already has this share of zeros.
+        """
+        if self.share and zeros >= max(1, round(self.share * size)):
+            raise InputError(
+                f"found that {zeros / size:.1%} of the model's weights are already zero",
+                f"expected fewer than the {self.share:.1%} of --share",
+                "give a larger --share",
+                path,
+            )

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
 import itertools
 import os
 from collections.abc import Callable, Sequence
@@ -10,55 +9,20 @@ from typing import BinaryIO
 
 from keras_encdec.formats import (
     Column,
-    ColumnKind,
     FilePath,
     InputLines,
     Record,
     open_output,
     pair_format,
-    rewrite_moses_ini,
 )
 from keras_encdec.formats.record_reader import RecordReader
-from keras_encdec.runtime.files import absolute, check_distinct_files, read_contents
+from keras_encdec.runtime.files import check_distinct_files
 from keras_encdec.runtime.progress import FileSummary, Progress
 from keras_encdec.scoring.pair_scorer import NgramCounts, UnknownWords
 from keras_encdec.scoring.record_scorer import scored_windows, write_scores
 from keras_encdec.scoring.scoring_options import ScoringOptions, score_columns
 from keras_encdec.scoring.sharded_scoring import WrittenScores, score_in_shards
 from keras_encdec.scoring.text_scorer import ModelOrPath, open_scorers
-
-
-def scored_moses_ini(
-    path: str | os.PathLike[str],
-    table: str | os.PathLike[str],
-    columns: Sequence[Column],
-    feature: str | None = None,
-    table_scores: int | None = None,
-) -> tuple[bytes, list[str]]:
-    """Makes the moses.ini of a phrase table with added scores from the moses.ini of the input table.
-
-    An added probability gets the mean of the absolute values of the table's weights. An added count gets the weight 0:
-    it is written as e^n, which is not a probability, and a positive weight would reward words outside the shortlist.
-    Tuning sets the weights.
-
-    Args:
-        path: moses.ini of the input table.
-        table: path of the table with added scores.
-        columns: list of Column, the added scores.
-        feature: str. Name of the table's feature, where the file has several tables. Optional.
-        table_scores: int. Number of scores on each line of the input table, to be checked. Optional.
-
-    Returns:
-        A tuple of the new file's bytes and notices for the user, list of str.
-
-    Raises:
-        InputError: if the file cannot be read, or does not match the table.
-    """
-    weights = [None if column.kind is ColumnKind.LOG_PROB else 0.0 for column in columns]
-    text = read_contents(path).decode("utf-8", "surrogateescape")
-    named = absolute(table)
-    text, notices = rewrite_moses_ini(text, named, len(weights), feature, weights, table_scores, path)
-    return text.encode("utf-8", "surrogateescape"), notices
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,7 +134,10 @@ def score_file(
     _check_files(input, output, options)
     models = [model_dir] if reverse_model_dir is None else [model_dir, reverse_model_dir]
     columns = score_columns(pair_format(options.format), options, len(models))
-    scored_ini = functools.partial(_scored_ini, options, output, columns)
+
+    def scored_ini(reader: RecordReader[Record]) -> tuple[bytes, list[str]]:
+        return options.scored_moses_ini(output, columns, reader.num_scores)
+
     if options.in_shards:
         scores = score_in_shards(options, models, input, output, scored_ini, progress, show)
     else:
@@ -194,17 +161,6 @@ def _check_files(input: FilePath, output: FilePath, options: ScoringOptions) -> 
     """Checks that the options' files are distinct, and that moses.ini and the alignments can be written."""
     options.check_output(output)
     check_distinct_files(input, options.source, output, options.moses_ini, options.moses_ini_out, options.alignments)
-
-
-def _scored_ini(
-    options: ScoringOptions, output: FilePath, columns: Sequence[Column], reader: RecordReader[Record]
-) -> tuple[bytes, list[str]]:
-    """Makes the new moses.ini when the reader has read the first lines; empty bytes if none is wanted."""
-    if options.moses_ini is None:
-        return b"", []
-    return scored_moses_ini(
-        options.moses_ini, output, columns, options.moses_feature, table_scores=reader.num_scores or None
-    )
 
 
 def _score_in_order(

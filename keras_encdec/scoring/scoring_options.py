@@ -2,13 +2,14 @@
 
 import dataclasses
 import re
+from collections.abc import Sequence
 
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.errors import FilePath
-from keras_encdec.formats import Column, ColumnKind, PairFormat, format_names, pair_format
+from keras_encdec.formats import Column, ColumnKind, PairFormat, format_names, pair_format, rewrite_moses_ini
 from keras_encdec.formats.alignments import alignment_line, check_carries_attention
 from keras_encdec.formats.nbest_line import check_feature_name
-from keras_encdec.runtime.files import STANDARD_STREAM
+from keras_encdec.runtime.files import STANDARD_STREAM, absolute, read_contents
 from keras_encdec.task_options import (
     AlignmentOptions,
     EncodingOption,
@@ -151,6 +152,41 @@ class ScoringOptions(
         if reverse_model is not None:
             check_direction(reverse_model, True, "--reverse_model_dir")
         check_carries_attention(self.alignments, carries_attention)
+
+    def scored_moses_ini(
+        self, table: FilePath, columns: Sequence[Column], table_scores: int = 0
+    ) -> tuple[bytes, list[str]]:
+        """Makes the moses.ini of a phrase table with added scores from the moses.ini of the input table.
+
+        An added probability gets the mean of the absolute values of the table's weights. An added count gets the weight
+        0: it is written as e^n, which is not a probability, and a positive weight would reward words outside the
+        shortlist. Tuning sets the weights.
+
+        Args:
+            table: path of the table with added scores.
+            columns: list of Column, the added scores.
+            table_scores: int. Number of scores on each line of the input table, to be checked. Defaults to `0`:
+                unknown.
+
+        Returns:
+            tuple of the new file's bytes and notices for the user, list of str; both are empty without `moses_ini`.
+
+        Raises:
+            InputError: if the file cannot be read, or does not match the table.
+        """
+        if self.moses_ini is None:
+            return b"", []
+        weights = [None if column.kind is ColumnKind.LOG_PROB else 0.0 for column in columns]
+        text, notices = rewrite_moses_ini(
+            read_contents(self.moses_ini).decode("utf-8", "surrogateescape"),
+            absolute(table),
+            len(weights),
+            self.moses_feature,
+            weights,
+            table_scores or None,
+            self.moses_ini,
+        )
+        return text.encode("utf-8", "surrogateescape"), notices
 
 
 def score_columns(pair_format: PairFormat, options: ScoringOptions, num_scorers: int = 1) -> list[Column]:

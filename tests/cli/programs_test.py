@@ -6,7 +6,10 @@ import pathlib
 import subprocess
 import sys
 import tomllib
+import zipfile
 
+import h5py
+import numpy as np
 import pytest
 from in_process import in_process
 
@@ -141,6 +144,8 @@ CONTRADICTIONS = [
 ]
 
 PARALLEL = ["--format=parallel", "--source=input", "--input=input", "--output=out"]
+INI = ["--model_dir=libreoffice_en_fr", "--moses_ini_out=new.ini"]
+NBEST = ["--model_dir=libreoffice_en_fr", "--format=nbest", "--source=input"]
 BEGUN = [*NEW, "--initial_model=libreoffice_en_fr"]
 RESUMED = ["--model_dir=begun", "--phrase_table=input", "--updates=1", "--resume"]
 # A model of a kind or direction that the command cannot use, and what the error says.
@@ -176,6 +181,11 @@ WRONG_MODELS = [
     ("train", [*RESUMED, "--batch_size=3", "--units=8", "--reverse"], "was trained without --reverse"),
     ("train", [RESUMED[0], *RESUMED[2:], "--tasks=tasks.toml"], "found --tasks, expected none as in the training"),
     ("train", [*BEGUN, "--keep_pruned"], "found no weight that is zero, expected a pruned model with --keep_pruned"),
+    ("prune", ["--model_dir=pruned", "--output=out", "--share=0.4"], "50.0% of the model's weights are already z"),
+    ("score", ["--input=input", "--output=out", *INI, "--moses_ini=links"], "links: found no phrase table"),
+    ("score", ["--input=input", "--output=out", *INI, "--moses_ini=ini"], "ini, line 2: found num-features=2, exp"),
+    ("score", ["--input=nbest", "--output=out", *NBEST], "nbest, line 1: found the feature RNN0, expected"),
+    ("score", ["--input=nbest", "--output=out", *NBEST, "--feature_name=Length0", "--length"], "found the names Len"),
     ("score", ["--model_dir=libreoffice_en_fr", "--input=empty", "--output=out"], "empty: found an empty file"),
     ("score", ["--model_dir=libreoffice_en_fr", "--input=two", "--output=out"], "two, line 1: found 1 field"),
     ("score", ["--model_dir=libreoffice_en_fr", *PARALLEL, "--input=two"], "found [12] lines?, and [12] line"),
@@ -221,6 +231,13 @@ def test_a_model_that_a_command_cannot_use_is_found_before_keras_is_imported(tmp
     for name in ("input", "links"):
         (tmp_path / name).write_text("a ||| b ||| 1\n")
     (tmp_path / "two").write_text("a\nb\n")
+    (tmp_path / "nbest").write_text("0 ||| b ||| RNN0= -1 ||| -1\n")
+    (tmp_path / "ini").write_text("[feature]\nPhraseDictionaryMemory name=T num-features=2 path=t\n[weight]\nT= 1 1\n")
+    save_description(tmp_path / "pruned")
+    with h5py.File(tmp_path / "weights", "w") as weights:
+        weights["matrix"] = np.eye(2)
+    with zipfile.ZipFile(tmp_path / "pruned" / "best.keras", "w") as archive:
+        archive.write(tmp_path / "weights", "model.weights.h5")
     (tmp_path / "empty").touch()
     (tmp_path / "latin").write_bytes(b"\xe9t\xe9\n")
     parts = 'encoder = "s"\ndecoder = "t"\n'
