@@ -48,6 +48,16 @@ def test_flags_and_hyperparameters_are_in_tables(site):
     assert "500</code> (Cho et al., 2014, supplement (v1))" in hyperparameters
 
 
+def test_a_page_that_is_generated_says_in_the_repository_where_it_is_built(site):
+    texts = {path: path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")}
+    pages = {path: text for path, text in texts.items() if re.search(r"^<!-- \w+: ", text, re.MULTILINE)}
+    assert len(pages) > 20
+    for path, text in pages.items():
+        name = path.relative_to(ROOT / "docs").with_suffix(".html")
+        assert f"`make docs` builds it whole:\n> `site/{name}`." in text, path
+        assert "In the repository" not in page(site, name), name
+
+
 def test_docstrings_are_rendered_by_their_sections(site):
     layers = page(site, "reference/api/layers.html")
     cell = layers[layers.index('id="keras_encdec.layers.GRUCell"') :]

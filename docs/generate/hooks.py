@@ -2,7 +2,7 @@
 
 A line `<!-- flags: encdec-train -->` is replaced by that command's flags, `<!-- hyperparameters:
 module:class -->` by the table of that configuration, and `<!-- api: package -->` by the documentation of what the
-package exports.
+package exports. In the repository, such a page says where it is built; the built page does not.
 """
 
 import pathlib
@@ -19,6 +19,7 @@ from tables import configuration_table, flag_table
 
 ROOT = pathlib.Path(__file__).parents[2]
 MARKER = re.compile(r"^<!-- (\w+): (\S+) -->$", re.MULTILINE)
+NOTE = re.compile(r"^> In the repository, .*\n> .*\n\n", re.MULTILINE)
 GENERATED = {"flags": flag_table, "hyperparameters": configuration_table, "api": directives}
 TOP_LEVEL = {f"{name}.md": f"{name.lower()}.md" for name in ("ARCHITECTURE", "CONTRIBUTING", "RELEASING", "CHANGELOG")}
 
@@ -48,4 +49,4 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, **kwargs: Any) -> str:
     """Fills in what is generated."""
-    return MARKER.sub(lambda marker: GENERATED[marker[1]](marker[2]), markdown)
+    return MARKER.sub(lambda marker: GENERATED[marker[1]](marker[2]), NOTE.sub("", markdown))
