@@ -7,13 +7,15 @@
 
 JAX's and PyTorch's parts run beside TensorFlow's, at a low priority: they take the time in which its tests wait for
 servers, processes and signals. What they print follows when its tests have ended. A failure with one backend does not
-keep the others from running. Exits with 1 if anything failed.
+keep the others from running. A few tests that failed run once more at the end, alone: those that pass then are listed,
+because a test should not depend on what runs beside it. Exits with 1 if anything failed again.
 """
 
 import argparse
 import os
 import pathlib
 import queue
+import re
 import shutil
 import subprocess
 import sys
@@ -44,6 +46,10 @@ COMPUTED = [
     "decoding/sampler_forbidden_words_test.py",
     "decoding/generator_test.py",
 ]
+# With more failures than this, the code is broken, not a test.
+MOST_AGAIN = 10
+# A line that `run` returns for a test or a file: the backend, the name, and mostly the message.
+FAILURE = re.compile(r"(?P<backend>\w+): (?:FAILED|ERROR) (?P<test>[^\[ ]+(?:\[.*?\])?)(?: - .*)?")
 LAYERS_MODELS_AND_SCORES = ("layers", "models", "scoring")
 # Caps the instructions of oneDNN, PyTorch and XLA, with which each library multiplies in another order.
 OLDER_PROCESSOR = {
@@ -115,6 +121,27 @@ def run_all(runs: list[tuple[str, list[str]]], environment: dict[str, str]) -> l
         return failures + others.result()
 
 
+def run_again(failures: list[str], environment: dict[str, str]) -> list[str]:
+    """Runs the tests that failed once more, alone and one after the other.
+
+    Args:
+        failures: list of str, what `run_all` returned.
+        environment: see `run`.
+
+    Returns:
+        Lines that name the failures that remain: all of them if there are many, or if pytest itself failed.
+    """
+    named = [FAILURE.fullmatch(failure) for failure in failures]
+    if len(failures) > MOST_AGAIN or not all(named):
+        return failures
+    remaining = []
+    for backend in dict.fromkeys(found["backend"] for found in named):
+        tests = [found["test"] for found in named if found["backend"] == backend]
+        command = [sys.executable, "-m", "pytest", "--doctest-modules", "--numprocesses=0"]
+        remaining += run(backend, tests, environment, command=command)
+    return remaining
+
+
 def main() -> int:
     """Runs the tests and prints all failures at the end."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -141,9 +168,13 @@ def main() -> int:
             arguments = [str(TESTS / name) for name in COMPUTED]
         arguments += ["--record_durations"] * options.record_durations
         runs.append((backend, arguments))
-    failures = run_all(runs, OLDER_PROCESSOR if older else {})
-    print("\n".join(["", f"{len(failures)} failures:", *failures] if failures else ["", "All tests passed."]))
-    return bool(failures)
+    environment = OLDER_PROCESSOR if older else {}
+    failures = run_all(runs, environment)
+    remaining = run_again(failures, environment)
+    if failures != remaining:
+        print("\n".join(["", f"{len(failures)} failures beside other tests:", *failures]))
+    print("\n".join(["", f"{len(remaining)} failures:", *remaining] if remaining else ["", "All tests passed."]))
+    return bool(remaining)
 
 
 if __name__ == "__main__":
