@@ -44,21 +44,20 @@ def mirrored_replicas(asked: int | None, processes: int) -> Replicas:
         return WorkerReplicas(asked, processes)
     devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
     number = check_number(asked, len(devices), "under TensorFlow")
-    return MirroredReplicas([device.name for device in devices[:number]]) if number > 1 else Replicas()
+    if number == 1:
+        return Replicas()
+    return MirroredReplicas(tf.distribute.MirroredStrategy([device.name for device in devices[:number]]))
 
 
 class MirroredReplicas(Replicas):
     """Devices of TensorFlow in one process. Every device has a copy of the variables.
 
     Args:
-        devices: list of str. Names of the devices.
+        strategy: `tf.distribute.Strategy` of the devices.
     """
 
-    def __init__(self, devices: list[str]) -> None:
-        import tensorflow as tf
-
-        self.devices = len(devices)
-        self._strategy: Any = tf.distribute.MirroredStrategy(devices)
+    def __init__(self, strategy: Any) -> None:
+        self.devices, self._strategy = strategy.num_replicas_in_sync, strategy
 
     def building(self) -> contextlib.AbstractContextManager[object]:
         return self._strategy.scope()
@@ -86,7 +85,7 @@ class MirroredReplicas(Replicas):
         return compilation
 
     def _function(self, step: "_ReplicaStep") -> Callable[[Batch], dict[str, Tensor]]:
-        """Compiles a step of all replicas, a function of a whole batch."""
+        """Compiles a step of all replicas, a function of the rows of this process."""
         import tensorflow as tf
 
         here = self.devices // self.processes
@@ -114,8 +113,8 @@ class WorkerReplicas(MirroredReplicas):
     def __init__(self, asked: int | None, processes: int) -> None:
         import tensorflow as tf
 
-        self._strategy = _connected_workers()
-        self.devices, self.processes = self._strategy.num_replicas_in_sync, processes
+        super().__init__(_connected_workers())
+        self.processes = processes
         worker = self._strategy.cluster_resolver
         before = worker.task_type == "worker" and "chief" in worker.cluster_spec().jobs
         self.process = worker.task_id + int(before)
@@ -124,7 +123,6 @@ class WorkerReplicas(MirroredReplicas):
         self._gathered = tf.function(self._gather_row, autograph=False)
 
     def gather(self, values: np.ndarray) -> np.ndarray:
-
         # As 32-bit integers, which TensorFlow gathers, unlike bytes.
         data = values.tobytes()
         row = np.frombuffer(data + bytes(-len(data) % 4), np.int32)[None]
