@@ -296,6 +296,7 @@ COMMAND = task_command(
     DemonstrationOptions,
     required={},
     example="encdec-demo --minutes=3",
+    guide="commands",
 )
 
 if __name__ == "__main__":
