@@ -73,10 +73,11 @@ def _with_jax(layer: keras.layers.Layer) -> Compiler:
 
     def compiler(inputs: Structure, leaves: list[Tensor]) -> Callable[[list[Tensor]], Structure]:
         structure = keras.tree.map_structure(lambda _: 0, inputs)
+        variables = layer.trainable_variables, layer.non_trainable_variables  # collecting them takes time
 
         def call(leaves: list[Tensor]) -> Structure:
             # The weights are arguments. As constants they would be compiled into the function of every shape.
-            weights = [[v.value for v in vs] for vs in (layer.trainable_variables, layer.non_trainable_variables)]
+            weights = [[variable.value for variable in each] for each in variables]
             return stateless(*weights, keras.tree.pack_sequence_as(structure, leaves))
 
         return call

@@ -168,13 +168,15 @@ class AttentionHistory:
 
     def of_row(self, source: int, row: int) -> np.ndarray:
         """Returns the attention of a row before the last step, its end included: `(tokens, source_tokens)`."""
-        attention_of_tokens = []
-        for number, (indices, attention, parents) in enumerate(reversed(self._steps)):
+        length = self._lengths[source]
+        of_tokens = np.empty((len(self._steps), length), self._steps[0][1].dtype)
+        for token in reversed(range(len(self._steps))):
+            indices, attention, parents = self._steps[token]
             index = indices[source]
-            if number and parents is not None:
+            if parents is not None and token + 1 < len(self._steps):
                 row = parents[index, row]
-            attention_of_tokens.append(attention[index, row, : self._lengths[source]])
-        return np.stack(attention_of_tokens[::-1])
+            of_tokens[token] = attention[index, row, :length]
+        return of_tokens
 
 
 class Hypothesis(NamedTuple):

@@ -216,7 +216,10 @@ def with_special_ids(words: np.ndarray) -> np.ndarray:
 
     Samplers use these ids as constants, so they have the same numbers among the candidates.
     """
-    return np.union1d(np.arange(FIRST_WORD), words).astype(np.int32)
+    special = np.arange(FIRST_WORD)
+    if len(words) and words[0] >= FIRST_WORD and (words[1:] > words[:-1]).all():  # need not be sorted
+        return np.concatenate([special, words], dtype=np.int32)
+    return np.union1d(special, words).astype(np.int32)
 
 
 def sharing_groups(sources: int) -> int:

@@ -60,6 +60,8 @@ class UnknownReplacement:
             source_words: list of str, the source, with its words outside the vocabulary.
             attention: float array `(tokens, source_tokens)`, see `Hypothesis`. Optional.
         """
+        if not any(map(stands_for_unknown, words)):
+            return list(words)
         positions = {j: self._source_position(j, word, source_words, attention) for j, word in enumerate(words)}
         aligned = {j: i for j, i in positions.items() if i is not None}
         replaced = [UNKNOWN_WORD if is_position_word(word) else word for word in words]

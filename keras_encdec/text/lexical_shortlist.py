@@ -50,6 +50,8 @@ class LexicalShortlist:
         unknown = [number for number, word in enumerate(words, start=FIRST_WORD) if stands_for_unknown(word)]
         #: Ids that may follow in every target, int array.
         self.always = np.array([*frequent, *unknown], np.int32)
+        self._always_allowed = np.zeros(FIRST_WORD + len(words), bool)
+        self._always_allowed[self.always] = True
         #: dict of source word to the ids of its translations, int array.
         self.of_word = {
             source: np.array([self._ids[word] for word in targets if word in self._ids][:shortlist_words], np.int32)
@@ -77,7 +79,9 @@ class LexicalShortlist:
         """Returns the ids of the words that may follow: int32 array, distinct, in ascending order."""
         known = [self.of_word[word] for word in source_words if word in self.of_word]
         copied = np.array([self._ids[word] for word in source_words if word in self._ids], np.int32)
-        return np.unique(np.concatenate([self.always, copied, *known]))
+        allowed = self._always_allowed.copy()
+        allowed[np.concatenate([copied, *known])] = True
+        return np.flatnonzero(allowed).astype(np.int32)
 
 
 def read_translations(path: str | os.PathLike[str], encoding: str | None = None) -> dict[str, list[str]]:

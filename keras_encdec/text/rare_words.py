@@ -14,7 +14,8 @@ LONGEST_DISTANCE = 7
 NO_POSITION_WORD = "unkpos_null"
 #: "unkpos_-7" to "unkpos_7", and "unkpos_null".
 POSITION_WORDS = (*(f"unkpos_{d}" for d in range(-LONGEST_DISTANCE, LONGEST_DISTANCE + 1)), NO_POSITION_WORD)
-_POSITION_WORD = re.compile(r"unkpos_(-?\d+)")
+_BEGINNING = "unkpos_"
+_POSITION_WORD = re.compile(rf"{_BEGINNING}(-?\d+)")
 
 
 def is_position_word(word: str) -> bool:
@@ -24,7 +25,7 @@ def is_position_word(word: str) -> bool:
 
 def stands_for_unknown(word: str) -> bool:
     """Returns whether a target word is "<unk>" or a position word."""
-    return word == UNKNOWN_WORD or is_position_word(word)
+    return word == UNKNOWN_WORD or (word.startswith(_BEGINNING) and is_position_word(word))
 
 
 def position_distance(word: str) -> int | None:
