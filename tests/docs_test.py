@@ -58,6 +58,15 @@ def test_a_page_that_is_generated_says_in_the_repository_where_it_is_built(site)
         assert "In the repository" not in page(site, name), name
 
 
+def test_links_of_a_page_lead_to_files_in_the_repository_and_to_pages_in_the_site(site):
+    for path in [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]:
+        for link in re.findall(r"\]\(([^)#\s:]+)[)#]", path.read_text(encoding="utf-8")):
+            assert (path.parent / link).exists(), (path, link)
+    assert 'href="architecture.html"' in page(site, "index.html")
+    assert 'href="../../architecture.html"' in page(site, "reference/api/models.html")
+    assert 'href="../notebooks/own_model.html"' in page(site, "guides/python.html")
+
+
 def test_docstrings_are_rendered_by_their_sections(site):
     layers = page(site, "reference/api/layers.html")
     cell = layers[layers.index('id="keras_encdec.layers.GRUCell"') :]

@@ -2,7 +2,8 @@
 
 A line `<!-- flags: encdec-train -->` is replaced by that command's flags, `<!-- hyperparameters:
 module:class -->` by the table of that configuration, and `<!-- api: package -->` by the documentation of what the
-package exports. In the repository, such a page says where it is built; the built page does not.
+package exports. In the repository, such a page says where it is built; the built page does not. Links to files that
+become pages, such as a notebook or ARCHITECTURE.md, lead to these pages.
 """
 
 import pathlib
@@ -22,6 +23,8 @@ MARKER = re.compile(r"^<!-- (\w+): (\S+) -->$", re.MULTILINE)
 NOTE = re.compile(r"^> In the repository, .*\n> .*\n\n", re.MULTILINE)
 GENERATED = {"flags": flag_table, "hyperparameters": configuration_table, "api": directives}
 TOP_LEVEL = {f"{name}.md": f"{name.lower()}.md" for name in ("ARCHITECTURE", "CONTRIBUTING", "RELEASING", "CHANGELOG")}
+TOP_LEVEL_LINK = re.compile(rf"\]\(((?:\.\./)*)\.\./({'|'.join(map(re.escape, TOP_LEVEL))})")
+NOTEBOOK_LINK = re.compile(r"(\]\((?:\.\./)*notebooks/\w+)\.py")
 
 
 @event_priority(100)  # before mkdocstrings, which leaves out folders that are not there yet
@@ -48,5 +51,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, **kwargs: Any) -> str:
-    """Fills in what is generated."""
-    return MARKER.sub(lambda marker: GENERATED[marker[1]](marker[2]), NOTE.sub("", markdown))
+    """Fills in what is generated, and links to pages."""
+    markdown = TOP_LEVEL_LINK.sub(lambda link: f"]({link[1]}{TOP_LEVEL[link[2]]}", NOTE.sub("", markdown))
+    markdown = NOTEBOOK_LINK.sub(r"\1.md", markdown)
+    return MARKER.sub(lambda marker: GENERATED[marker[1]](marker[2]), markdown)
