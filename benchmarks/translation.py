@@ -5,9 +5,10 @@
         [--dtypes float32 bfloat16]
 
 Each row is measured in a separate process, one after another: the teacher with a beam and greedily, and the student
-greedily; each with all words and, given a table of `encdec-dictionary --shortlist`, with the words of the shortlist.
-The words that are counted are those of the translations. Prints a table with the ratio to the first row of the same
-backend; writes the results as JSON and, with matplotlib installed, a chart of BLEU over words per second.
+greedily and with small beams; each with all words and, given a table of `encdec-dictionary --shortlist`, with the words
+of the shortlist. The words that are counted are those of the translations. Prints a table with the ratio to the first
+row of the same backend; writes the results as JSON and, with matplotlib installed, a chart of BLEU over words per
+second.
 """
 
 import argparse
@@ -55,6 +56,7 @@ def parsed():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model_dir", required=True, help="the teacher")
     parser.add_argument("--student_dir", help="a student of encdec-distill")
+    parser.add_argument("--student_beams", type=int, nargs="+", default=[1, 2, 4], help="its beams; 1 is greedy")
     parser.add_argument("--input", required=True, help="sentences to translate")
     parser.add_argument("--reference", required=True, help="their reference translations")
     parser.add_argument("--shortlist", help="table of encdec-dictionary --shortlist")
@@ -78,7 +80,7 @@ def parsed():
 def contestants(options):
     """Yields the name of each row, and its arguments: model, beam, shortlist."""
     systems = [("teacher", options.model_dir, options.beam), ("teacher", options.model_dir, 1)]
-    systems += [("student", options.student_dir, 1)] if options.student_dir else []
+    systems += [("student", options.student_dir, beam) for beam in options.student_beams if options.student_dir]
     for name, model_dir, beam in systems:
         search = "greedy" if beam == 1 else f"beam {beam}"
         single = ("--single",) if options.single else ()
