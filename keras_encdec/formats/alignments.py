@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import FilePath, InputError, quoted
+from keras_encdec.formats.encodings import without_mark
 from keras_encdec.formats.fields import AROUND, split_tokens
 from keras_encdec.formats.pair_format import PairFormat, Record
 from keras_encdec.formats.record_reader import RecordReader
@@ -114,7 +115,7 @@ def links_from_file(reader: RecordReader[Record], path: FilePath) -> Iterator[tu
             if text is None:
                 break
             if record.problem is None:
-                yield record, LinksLine(text, path, lines.line_number)
+                yield record, LinksLine(without_mark(text, lines.line_number), path, lines.line_number)
         for rest in (lines, reader.lines):
             for _ in rest:
                 pass

@@ -95,6 +95,21 @@ class FileEncoding:
         return text.encode(self.codec, "surrogateescape")
 
 
+def without_mark(raw: bytes, number: int) -> bytes:
+    r"""Returns a line without the byte-order mark that may begin the first line of a file in UTF-8.
+
+    Args:
+        raw: bytes. The line.
+        number: int. Its number, from 1.
+
+    Example:
+
+    >>> without_mark(b"\xef\xbb\xbf0-0 1-1", 1)
+    b'0-0 1-1'
+    """
+    return raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
+
+
 def undecodable(error: UnicodeDecodeError, path: FilePath, line: int, remedy: str = "") -> InputError:
     """Returns the error about bytes that are not UTF-8 in a file without a declared encoding.
 

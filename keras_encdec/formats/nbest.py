@@ -5,6 +5,7 @@ from collections.abc import Generator, Iterator, Sequence
 from typing import NamedTuple
 
 from keras_encdec.errors import FilePath, InputError
+from keras_encdec.formats.encodings import without_mark
 from keras_encdec.formats.nbest_line import append_features, check_new_features, features_of, parse_nbest_line
 from keras_encdec.formats.pair_format import DECIMAL_COLUMNS, Column, PairFormat, Record
 from keras_encdec.formats.plain_text import Sentences, read_sentences
@@ -60,7 +61,7 @@ class _HypothesisReader(RecordReader[LineRecord]):
     def _hypotheses(self) -> Generator[NBestRecord]:
         for raw in self.lines:
             try:
-                parsed = parse_nbest_line(raw)
+                parsed = parse_nbest_line(without_mark(raw, self.lines.line_number))
                 hypothesis = self._encoding.decode(parsed.hypothesis)
                 record = NBestRecord(raw, parsed.id, hypothesis, parsed.features, parsed.total, None)
             except (MalformedLine, UnicodeDecodeError) as error:
@@ -74,7 +75,7 @@ class NBestReader(_HypothesisReader[NBestRecord]):
     A line is `id ||| hypothesis ||| Name= v [v ...] ... ||| total [||| segmentation] [||| alignment]`. A line is
     malformed if it is blank or has a different number of fields, if the id or the total is not a number, if the
     features cannot be parsed, or if the hypothesis is not UTF-8 and no encoding was declared. The hypothesis may be
-    empty.
+    empty. A byte-order mark at the beginning of the list is kept in `raw`.
 
     Use it as a context manager, or call `close`; it iterates once.
 

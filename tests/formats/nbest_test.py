@@ -199,6 +199,16 @@ def test_features_without_a_line_are_refused_with_a_value_error():
         parse_features(b"-1 -2")
 
 
+def test_a_byte_order_mark_is_kept_in_the_line_and_is_not_part_of_the_id(tmp_path):
+    path, lines = tmp_path / "nbest", ["\ufeff0 ||| le  ||| LM0= -1 ||| -1\r", "0 ||| la  ||| LM0= -2 ||| -2\r"]
+    path.write_text("\n".join(lines), newline="")
+    with NBestReader(path) as reader:
+        assert [(record.id, record.raw.decode()) for record in reader] == [(0, line) for line in lines]
+    path.write_text("\n".join(lines[::-1]), newline="")
+    with NBestReader(path) as reader, pytest.raises(InputError, match=r'line 2: found the id "\\ufeff0"'):
+        list(reader)
+
+
 @pytest.mark.parametrize("compress", [bytes, gzip.compress])
 def test_every_line_of_a_source_file_is_a_sentence(tmp_path, compress):
     path = tmp_path / "source"

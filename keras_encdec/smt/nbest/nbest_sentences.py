@@ -13,7 +13,7 @@ from keras_encdec.formats import (
     parse_features,
     parse_nbest_line,
 )
-from keras_encdec.formats.encodings import FileEncoding
+from keras_encdec.formats.encodings import FileEncoding, without_mark
 from keras_encdec.formats.fields import split_tokens
 from keras_encdec.formats.nbest_line import check_new_features
 from keras_encdec.formats.record_reader import MalformedLine
@@ -25,7 +25,7 @@ class NBestHypothesis:
 
     Attributes:
         line_number: int, from 1.
-        raw: bytes. The unchanged line, without its line feed.
+        raw: bytes. The unchanged line, without its line feed, and without the file's byte-order mark.
         parsed: NBestLine.
     """
 
@@ -83,8 +83,9 @@ def hypotheses_by_sentence(lines: InputLines) -> Iterator[SentenceHypotheses]:
     """
     hypotheses: list[NBestHypothesis] = []
     previous = -1
-    for raw in lines:
+    for line in lines:
         number = lines.line_number
+        raw = without_mark(line, number)  # the line may be written elsewhere than at the beginning
         try:
             parsed = parse_nbest_line(raw)
         except MalformedLine as error:

@@ -74,6 +74,14 @@ def test_empty_lines_between_sentence_pairs_mean_nothing(tmp_path):
     assert (score.links, score.sure, score.error_rate) == (3, 3, 0)
 
 
+def test_a_byte_order_mark_is_not_part_of_the_first_line(tmp_path):
+    for name, text in (("moses", "0-0"), ("giza", giza(1, {(0, 0)})), ("naacl", naacl(1, {(0, 0)}))):
+        (tmp_path / name).write_text("\ufeff" + text)
+    for name in ("moses", "giza"):
+        [score] = evaluate_alignments({"a": tmp_path / name}, tmp_path / "naacl")
+        assert score.error_rate == 0
+
+
 @pytest.mark.parametrize(
     ("found", "gold", "message"),
     [

@@ -44,6 +44,12 @@ def test_progress_says_what_is_done_in_each_step(files, out, options):
     assert shown[2:] == [(6, "pairs", True)]
 
 
+def test_a_byte_order_mark_is_not_part_of_the_first_link(files, out):
+    (files / "links").write_text("\ufeff" + (files / "links").read_text())
+    write_dictionary(files / "tsv", out / "words", alignment=files / "links")
+    assert (out / "words").read_text() == "a\ty\t2\nb\tx\t3\n"
+
+
 def test_read_dictionary_reads_what_is_written(files, out):
     summary = write_dictionary(files / "tsv", out / "words", alignment=files / "links")
     # a: y and z twice each, x once; c is too rare.

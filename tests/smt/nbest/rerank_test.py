@@ -54,6 +54,12 @@ def files(tmp_path):
     return tmp_path
 
 
+def test_a_byte_order_mark_is_not_part_of_the_first_line_which_may_move(files):
+    (files / "nbest").write_text("\ufeff" + "\n".join(LINES))
+    rerank(files / "nbest", files / "out" / "best", files / "weights")
+    assert (files / "out" / "best").read_text() == RANKED
+
+
 def ranked(folder, **changed):
     """Re-ranks the list of the folder, and returns what was written."""
     arguments = {"input": folder / "nbest", "output": folder / "out" / "best", "weights": folder / "weights"} | changed
