@@ -13,7 +13,7 @@ import toy_models
 
 from keras_encdec import model_directory
 from keras_encdec.data import pad
-from keras_encdec.decoding import Generator
+from keras_encdec.decoding import Generator, TextGenerator
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory, load_model, replace_weights
 from keras_encdec.models import RNNEncoderDecoder
@@ -82,8 +82,20 @@ def test_text_is_scored_by_the_model_of_the_directory(whole):
     np.testing.assert_allclose(scorer.score(pairs), keras.ops.convert_to_numpy(expected), atol=1e-4)
     assert [len(row) for row in scorer.token_scores(pairs)] == [3, 4, 1]
     assert scorer.unknown_counts(pairs) == [0, 2, 0]
+    np.testing.assert_array_equal(scorer.score(iter(pairs)), scorer.score(pairs))
     with pytest.raises(ValueError, match="found the text 'le chat', expected a list of words"):
         scorer.score([("le chat", "the cat")])
+    with pytest.raises(ValueError, match="found the text '', expected a list of words"):
+        scorer.score([("", "the cat")])
+
+
+def test_one_text_in_place_of_a_list_is_not_translated_letter_by_letter(whole):
+    generator = TextGenerator([whole])
+    with pytest.raises(ValueError, match="found the text 'le chat', expected a list of texts"):
+        generator.generate("le chat")
+    for sources in (["", "le chat"], "le"):
+        with pytest.raises(ValueError, match=f"found the text '{sources[0]}', expected a list of words"):
+            generator.generate_words(sources)
 
 
 def test_a_reverse_model_gives_the_probability_of_the_source(whole, tmp_path):

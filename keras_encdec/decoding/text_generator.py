@@ -184,7 +184,12 @@ class TextGenerator:
 
         Returns:
             list, for each line a list of distinct TextHypothesis, the best first.
+
+        Raises:
+            ValueError: for a str in place of the list.
         """
+        if isinstance(lines, str):
+            raise ValueError(f"found the text {lines!r}, expected a list of texts")
         return self.generate_words(
             self._first.words(lines), sampler, replacement, with_attention, shortlist, **arguments
         )
@@ -206,7 +211,13 @@ class TextGenerator:
 
         Returns:
             list, for each source a list of distinct TextHypothesis, the best first.
+
+        Raises:
+            ValueError: for a str in place of a list of words.
         """
+        text = next((words for words in sources if isinstance(words, str)), None)
+        if text is not None:
+            raise ValueError(f"found the text {text!r}, expected a list of words; TextGenerator.generate splits text")
         vocabulary = OpenVocabulary(self._first.source_vocabulary)
         ids = [vocabulary.encode(words) for words in sources]
         if vocabulary.spellings is not None:

@@ -235,7 +235,9 @@ def _ids(
     directory: ModelDirectory, pairs: Sequence[WordPair]
 ) -> tuple[list[tuple[list[int], list[int]]], PairSpellings]:
     """Returns the ids that the model reads and those that it predicts, for each pair, and the rare words' spellings."""
-    if text := next((side for pair in pairs for side in pair if isinstance(side, str)), None):
+    pairs = list(pairs)  # an iterator could be read only once
+    text = next((side for pair in pairs for side in pair if isinstance(side, str)), None)
+    if text is not None:
         raise ValueError(f"found the text {text!r}, expected a list of words; TextScorer.words splits text")
     read, predicted = OpenVocabulary(directory.source_vocabulary), OpenVocabulary(directory.target_vocabulary)
     if directory.reverse:
