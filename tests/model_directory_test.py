@@ -91,6 +91,7 @@ def test_text_is_scored_by_the_model_of_the_directory(whole):
 
 def test_one_text_in_place_of_a_list_is_not_translated_letter_by_letter(whole):
     generator = TextGenerator([whole])
+    assert generator.generate_words(iter([["le", "chat"]])) == generator.generate(iter(["le chat"]))
     with pytest.raises(ValueError, match="found the text 'le chat', expected a list of texts"):
         generator.generate("le chat")
     for sources in (["", "le chat"], "le"):

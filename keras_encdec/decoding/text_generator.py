@@ -215,6 +215,7 @@ class TextGenerator:
         Raises:
             ValueError: for a str in place of a list of words.
         """
+        sources = list(sources)  # an iterator could be read only once
         text = next((words for words in sources if isinstance(words, str)), None)
         if text is not None:
             raise ValueError(f"found the text {text!r}, expected a list of words; TextGenerator.generate splits text")
