@@ -211,12 +211,12 @@ def _candidate_lists(candidates: Sequence[np.ndarray], sources: int, ids: int) -
     return [with_special_ids(words) for words in lists]
 
 
-def with_special_ids(words: np.ndarray) -> np.ndarray:
+def with_special_ids(words: Sequence[int] | np.ndarray) -> np.ndarray:
     """Returns distinct ids in ascending order, after those of padding, the unknown word and the end of sequence.
 
     Samplers use these ids as constants, so they have the same numbers among the candidates.
     """
-    special = np.arange(FIRST_WORD)
+    special, words = np.arange(FIRST_WORD), np.asarray(words)
     if len(words) and words[0] >= FIRST_WORD and (words[1:] > words[:-1]).all():  # need not be sorted
         return np.concatenate([special, words], dtype=np.int32)
     return np.union1d(special, words).astype(np.int32)
