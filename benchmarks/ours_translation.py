@@ -11,8 +11,7 @@ from keras_encdec.decoding import BeamSampler, GreedySampler, TextGenerator
 from keras_encdec.decoding.text_generator import UnknownReplacement
 from keras_encdec.formats.plain_text import read_sentences
 from keras_encdec.runtime.workers import search_cycles_rarely
-from keras_encdec.text.lexical_shortlist import LexicalShortlist
-from keras_encdec.text.rare_words import read_dictionary
+from keras_encdec.text.lexical_shortlist import LexicalShortlist, read_dictionary
 
 
 def main():

@@ -22,8 +22,7 @@ from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.log_probs import sequence_log_probs
 from keras_encdec.models.translation_model import TranslationModel, model_in_dtype
 from keras_encdec.text import Tokenizer
-from keras_encdec.text.lexical_shortlist import LexicalShortlist
-from keras_encdec.text.rare_words import read_dictionary
+from keras_encdec.text.lexical_shortlist import LexicalShortlist, read_dictionary
 from keras_encdec.text.vocabulary import SPELLING_WIDTH
 
 

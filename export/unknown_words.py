@@ -14,9 +14,16 @@ from keras_encdec.export.scoring_graph import Tensors, TokenStates, over_tokens
 from keras_encdec.export.search_graph import SearchResults, search_in_graph
 from keras_encdec.models.characters import CharacterDecoder, without_unspellable
 from keras_encdec.models.contract import Decoder
-from keras_encdec.text.rare_words import is_position_word, position_distance
 from keras_encdec.text.tokenizer import BEGINS, GOES_ON
-from keras_encdec.text.vocabulary import FIRST_WORD, LONGEST_WORD, UNKNOWN, UNKNOWN_WORD, Vocabulary
+from keras_encdec.text.vocabulary import (
+    FIRST_WORD,
+    LONGEST_WORD,
+    UNKNOWN,
+    UNKNOWN_WORD,
+    Vocabulary,
+    is_position_word,
+    position_distance,
+)
 from keras_encdec.trained_model import check_can_replace_unknown
 
 

@@ -20,8 +20,7 @@ from keras_encdec.model_config import (
     model_path,
     read_model_config,
 )
-from keras_encdec.text.rare_words import is_position_word
-from keras_encdec.text.vocabulary import Vocabulary
+from keras_encdec.text.vocabulary import Vocabulary, is_position_word
 
 # What to do with a language model instead of exporting it.
 NOT_SERVED = "score with encdec-score"

@@ -20,8 +20,7 @@ from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models import model_class
 from keras_encdec.pruning.pruning_masks import pruned_share
 from keras_encdec.text import Tokenizer, Vocabulary
-from keras_encdec.text.rare_words import POSITION_WORDS
-from keras_encdec.text.vocabulary import FIRST_WORD
+from keras_encdec.text.vocabulary import FIRST_WORD, POSITION_WORDS
 from keras_encdec.trained_model import TrainedModel
 from keras_encdec.trainers.reporting import TrainingReporter
 from keras_encdec.trainers.training_config import TrainingConfig

@@ -8,7 +8,7 @@ from keras_encdec.architectures.architecture_registry import load_preset
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.formats.format_registry import pair_format
 from keras_encdec.task_options import EncodingOption, MalformedLinesOption
-from keras_encdec.text.rare_words import POSITION_WORDS
+from keras_encdec.text.vocabulary import POSITION_WORDS
 
 _CHO = "Cho et al., 2014, section 4.1"
 _LUONG = "Luong et al., 2015, section 4.1"

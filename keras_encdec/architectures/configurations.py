@@ -1,10 +1,15 @@
-"""The hyper-parameters of the models."""
+"""The hyper-parameters of the models, and the names of the cells and of the kinds of attention, without Keras."""
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
-from keras_encdec.architectures.layer_registry import ATTENTIONS, CELLS
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
+from keras_encdec.registry import Registry
+
+# The classes register themselves when `keras_encdec.layers` is imported; commands know the names before.
+CELLS: Registry[type[Any]] = Registry("cell", expected=["rnn", "lstm", "gru"])
+ATTENTIONS: Registry[type[Any]] = Registry("attention", others=["none"], expected=["global", "local_m", "local_p"])
 
 _CHO = "Cho et al., 2014, section 4.1"
 _CSLM = "CSLM of Cho et al., 2014, section 4.1.2"

@@ -17,8 +17,7 @@ from keras_encdec.formats import open_output
 from keras_encdec.runtime.settings_files import read_parsed
 from keras_encdec.runtime.unfinished import unfinished
 from keras_encdec.text import END, FIRST_WORD, UNKNOWN, Vocabulary, most_frequent
-from keras_encdec.text.rare_words import POSITION_WORDS, position_word_indices
-from keras_encdec.text.vocabulary import character_vocabulary, spelled
+from keras_encdec.text.vocabulary import POSITION_WORDS, character_vocabulary, position_word_indices, spelled
 
 Number = TypeVar("Number", bound=np.generic)
 Ids = npt.NDArray[np.int32]

@@ -33,8 +33,7 @@ from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult
 from keras_encdec.runtime.workers import in_order, threads
 from keras_encdec.scoring.pair_scorer import UnknownWords
-from keras_encdec.text.lexical_shortlist import LexicalShortlist
-from keras_encdec.text.rare_words import read_dictionary
+from keras_encdec.text.lexical_shortlist import LexicalShortlist, read_dictionary
 from keras_encdec.text.vocabulary import UNKNOWN
 
 # Lines decoded together: sources of similar length among them share a batch.

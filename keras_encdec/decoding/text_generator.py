@@ -13,9 +13,17 @@ from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.search import Hypothesis
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.text.lexical_shortlist import LexicalShortlist
-from keras_encdec.text.rare_words import is_position_word, position_distance, stands_for_unknown
 from keras_encdec.text.tokenizer import GOES_ON, begin_with_marks, word_around, word_text, words_apart
-from keras_encdec.text.vocabulary import UNKNOWN, UNKNOWN_WORD, OpenVocabulary, Vocabulary, spelled_word
+from keras_encdec.text.vocabulary import (
+    UNKNOWN,
+    UNKNOWN_WORD,
+    OpenVocabulary,
+    Vocabulary,
+    is_position_word,
+    position_distance,
+    spelled_word,
+    stands_for_unknown,
+)
 from keras_encdec.trained_model import check_alike
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from keras_encdec.architectures.layer_registry import ATTENTIONS
+from keras_encdec.architectures.configurations import ATTENTIONS
 from keras_encdec.backend.types import Shape, Tensor
 from keras_encdec.layers.attention_step import (
     SCORES,

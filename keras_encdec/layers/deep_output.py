@@ -4,8 +4,7 @@ import keras
 from keras import ops
 
 from keras_encdec.backend.types import Shape, Tensor
-from keras_encdec.layers.initializers import published_normal
-from keras_encdec.layers.sizes import checked_size
+from keras_encdec.layers.initializers import checked_size, published_normal
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")

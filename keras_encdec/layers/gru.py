@@ -6,10 +6,9 @@ from keras import ops
 from keras_encdec.backend.gradients import summed_product
 from keras_encdec.backend.operations import as_tensor
 from keras_encdec.backend.types import Shape, State, Structure, Tensor
-from keras_encdec.layers.initializers import LeftSingularVectors
+from keras_encdec.layers.initializers import LeftSingularVectors, checked_size
 from keras_encdec.layers.recurrence import run_recurrence
 from keras_encdec.layers.recurrent_cell import RecurrentCell, RecurrentStep, register_cell
-from keras_encdec.layers.sizes import checked_size
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")

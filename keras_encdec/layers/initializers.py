@@ -1,7 +1,8 @@
-"""The initial weights of the paper."""
+"""The initial weights of the paper, and the check of the sizes that layers are made with."""
 
 import contextlib
 import contextvars
+import numbers
 from collections.abc import Iterator
 
 import keras
@@ -80,3 +81,25 @@ class LeftSingularVectors(keras.initializers.Initializer):
 
     def get_config(self) -> dict[str, object]:
         return {"seed": self.seed}
+
+
+def checked_size(name: str, value: object) -> int:
+    """Returns a size as an int.
+
+    Args:
+        name: str. The argument's name, for the error.
+        value: the argument; an int, or an integer of another library, such as NumPy.
+
+    Raises:
+        ValueError: if it is not a whole number, 1 or more.
+
+    Example:
+
+    >>> checked_size("units", 0)
+    Traceback (most recent call last):
+        ...
+    ValueError: found units=0, expected a whole number, 1 or more
+    """
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"found {name}={value!r}, expected a whole number, 1 or more")
+    return int(value)

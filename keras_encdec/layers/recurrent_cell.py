@@ -7,12 +7,11 @@ from typing import ClassVar
 import keras
 from keras import ops
 
-from keras_encdec.architectures.layer_registry import CELLS
+from keras_encdec.architectures.configurations import CELLS
 from keras_encdec.backend.gradients import product, summed_product
 from keras_encdec.backend.operations import as_tensor
 from keras_encdec.backend.types import Shape, State, Structure, Tensor
-from keras_encdec.layers.initializers import published_normal
-from keras_encdec.layers.sizes import checked_size
+from keras_encdec.layers.initializers import checked_size, published_normal
 
 
 class RecurrentStep:

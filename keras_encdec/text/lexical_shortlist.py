@@ -1,4 +1,4 @@
-"""Limits the words that may follow in the targets of a source, by a table of word translations."""
+"""Tables of word translations: one limits the words that may follow in a target, one replaces unknown words."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -9,8 +9,7 @@ from keras_encdec.errors import InputError, quoted
 from keras_encdec.formats import InputLines
 from keras_encdec.formats.encodings import FileEncoding, unescape
 from keras_encdec.task_options import FREQUENT_WORDS, SHORTLIST_WORDS
-from keras_encdec.text.rare_words import stands_for_unknown
-from keras_encdec.text.vocabulary import FIRST_WORD, Vocabulary
+from keras_encdec.text.vocabulary import FIRST_WORD, Vocabulary, stands_for_unknown
 
 
 class LexicalShortlist:
@@ -130,3 +129,38 @@ def _probability(columns: Sequence[str]) -> float | None:
     except ValueError:
         return None
     return value if 0 <= value <= 1 else None
+
+
+def read_dictionary(
+    path: str | os.PathLike[str], encoding: str | None = None, can_declare: bool = True
+) -> dict[str, str]:
+    """Reads a dictionary, a file with a source word, a tab and its translation on each line.
+
+    Moses's escapes are replaced by their characters. A third column, such as a count, is ignored.
+
+    Args:
+        path: the file, plain or gzipped.
+        encoding: str. The encoding, see `FileEncoding`. Defaults to `None`: UTF-8, and other bytes are an error.
+        can_declare: bool. See `FileEncoding`. Defaults to `True`.
+
+    Returns:
+        dict from source word to target word.
+
+    Raises:
+        InputError: if a line does not have this form, or a source word occurs twice.
+    """
+    dictionary: dict[str, str] = {}
+    with InputLines(path) as lines:
+        for text in FileEncoding(encoding, can_declare).texts(lines):
+            columns, number = text.split("\t"), lines.line_number
+            words = [unescape(column.strip(" ")) for column in columns[:2]]
+            if not 2 <= len(columns) <= 3 or not all(words):
+                expected = "expected a source word, a tab and its translation"
+                plural = "s" if len(columns) > 1 else ""
+                found = f"found {len(columns)} column{plural} in {quoted(text)}"
+                raise InputError(found, expected, "correct the line", path, number)
+            if words[0] in dictionary:
+                expected = "expected one translation of each word"
+                raise InputError(f"found {quoted(words[0])} twice", expected, "remove a line", path, number)
+            dictionary[words[0]] = words[1]
+    return dictionary

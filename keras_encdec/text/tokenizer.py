@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from keras_encdec.text.rare_words import stands_for_unknown
+from keras_encdec.text.vocabulary import stands_for_unknown
 
 if TYPE_CHECKING:
     import tensorflow as tf

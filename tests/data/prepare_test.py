@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from keras_encdec.data import PreparedPairs, prepare
 from keras_encdec.errors import InputError
 from keras_encdec.text import END, UNKNOWN, Vocabulary
-from keras_encdec.text.rare_words import POSITION_WORDS
+from keras_encdec.text.vocabulary import POSITION_WORDS
 
 WORDS = st.sampled_from(["a", "b", "c", "été", "\udce9", "<unk>"])
 PHRASES = st.lists(WORDS, max_size=5)

@@ -11,7 +11,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.export.served_model import ServedModel
 from keras_encdec.export.serving_config import ServingConfig
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.text.rare_words import is_position_word
+from keras_encdec.text.vocabulary import is_position_word
 
 
 @pytest.mark.usefixtures("uncompiled")

@@ -163,7 +163,7 @@ def _segmentations(folder: pathlib.Path) -> None:
 
 
 def _dictionary(folder: pathlib.Path) -> None:
-    from keras_encdec.text.rare_words import read_dictionary
+    from keras_encdec.text.lexical_shortlist import read_dictionary
 
     read_dictionary(folder / "dictionary")
 

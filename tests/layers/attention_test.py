@@ -6,7 +6,7 @@ import pytest
 from keras import ops
 from layer_checks import check_layer, numpy
 
-from keras_encdec.architectures.layer_registry import ATTENTIONS
+from keras_encdec.architectures.configurations import ATTENTIONS
 from keras_encdec.layers import (
     Attention,
     GlobalAttention,

@@ -4,7 +4,7 @@ import pytest
 from keras import ops
 from layer_checks import numpy
 
-from keras_encdec.architectures.layer_registry import CELLS
+from keras_encdec.architectures.configurations import CELLS
 from keras_encdec.layers import (
     LSTMCell,
     RecurrentCell,

@@ -14,7 +14,7 @@ from keras_encdec.decoding import generate_file
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.text import Vocabulary
-from keras_encdec.text.rare_words import POSITION_WORDS
+from keras_encdec.text.vocabulary import POSITION_WORDS
 from keras_encdec.trainers import TrainingConfig, TrainingData
 from keras_encdec.trainers.training_config import check_together
 

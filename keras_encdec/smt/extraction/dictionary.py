@@ -170,7 +170,7 @@ def write_dictionary(
     """Writes a dictionary: lines of a source word, its most frequent translation and their count, separated by tabs.
 
     With `shortlist`, the lines have a source word, one of its translations, p(target | source) and p(source | target).
-    The output appears when it is complete. `keras_encdec.text.rare_words.read_dictionary` reads a dictionary,
+    The output appears when it is complete. `keras_encdec.text.lexical_shortlist.read_dictionary` reads a dictionary,
     `keras_encdec.text.lexical_shortlist.read_translations` a shortlist.
 
     Args:

@@ -6,8 +6,7 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.runtime.progress import Progress
 from keras_encdec.smt import DictionaryEntry, dictionary_entries, write_dictionary
-from keras_encdec.text.lexical_shortlist import read_translations
-from keras_encdec.text.rare_words import read_dictionary
+from keras_encdec.text.lexical_shortlist import read_dictionary, read_translations
 
 PAIRS = [("b a", "x y"), ("a b", "z x"), ("a", "y"), ("a b", "z x"), ("a", ""), ("c", "w")]
 LINKS = ["0-0 1-1", "0-0 1-1", "0-0", "0-0 1-1 0-1", "", "0-0"]
