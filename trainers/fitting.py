@@ -19,6 +19,14 @@ from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.pruning.pruning_masks import PruningMasks
 from keras_encdec.runtime.progress_state import ProgressRecord
 from keras_encdec.trainers.budget import Budget, learning_rate_schedule
+from keras_encdec.trainers.callbacks import (
+    ProgressUpdates,
+    RoundAverage,
+    RoundReports,
+    UpdateReports,
+    ValidationBleu,
+    add_average,
+)
 from keras_encdec.trainers.checkpoints import (
     HELD_OUT_BLEU,
     HELD_OUT_PERPLEXITY,
@@ -26,11 +34,9 @@ from keras_encdec.trainers.checkpoints import (
     Checkpoints,
     StoppedInRound,
 )
-from keras_encdec.trainers.report_callbacks import ProgressUpdates, RoundReports, UpdateReports
 from keras_encdec.trainers.reporting import TrainingReporter
 from keras_encdec.trainers.resumption import Progress, TrainingState, round_sums
 from keras_encdec.trainers.training_config import TrainingConfig
-from keras_encdec.trainers.validation import RoundAverage, ValidationBleu, add_average
 
 # Name of the progress file in the model directory.
 PROGRESS = "progress.json"

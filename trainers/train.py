@@ -25,6 +25,7 @@ from keras_encdec.runtime.files import is_url
 from keras_encdec.runtime.imports import import_sacrebleu
 from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.unfinished import directory_lock
+from keras_encdec.trainers.callbacks import WITHOUT
 from keras_encdec.trainers.checkpoints import building
 from keras_encdec.trainers.fitting import fit
 from keras_encdec.trainers.model_card import ModelCard
@@ -54,7 +55,6 @@ from keras_encdec.trainers.training_files import (
     save_settings,
     update_settings,
 )
-from keras_encdec.trainers.validation import WITHOUT
 
 # Files of a remote model directory in the order of uploading, after all others: the weights before their checksum, and
 # the checkpoint after the best model that it refers to.

@@ -16,8 +16,8 @@ from keras_encdec.backend.replicas import Compilation
 from keras_encdec.errors import InputError
 from keras_encdec.runtime.progress_state import ProgressRecord
 from keras_encdec.trainers import TrainingData, train
+from keras_encdec.trainers.callbacks import RoundReports, UpdateReports
 from keras_encdec.trainers.checkpoints import Checkpoints
-from keras_encdec.trainers.report_callbacks import RoundReports, UpdateReports
 from keras_encdec.trainers.reporting import TrainingReporter
 
 

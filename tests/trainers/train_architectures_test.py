@@ -14,9 +14,9 @@ from keras_encdec.model_directory import load_model
 from keras_encdec.scoring import TextScorer
 from keras_encdec.trainers import TrainingData
 from keras_encdec.trainers.budget import Budget, learning_rate_schedule
+from keras_encdec.trainers.callbacks import RoundAverage
 from keras_encdec.trainers.checkpoints import Checkpoints
 from keras_encdec.trainers.resumption import load_checkpoint
-from keras_encdec.trainers.validation import RoundAverage
 
 
 @pytest.fixture(scope="module")

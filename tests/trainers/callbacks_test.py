@@ -16,7 +16,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory, load_model
 from keras_encdec.text.vocabulary import UNKNOWN
 from keras_encdec.trainers import TrainingData, TrainingReporter, train
-from keras_encdec.trainers.validation import ValidationBleu
+from keras_encdec.trainers.callbacks import ValidationBleu
 
 
 def always(decoder, word):
