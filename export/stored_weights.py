@@ -11,7 +11,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from keras_encdec.models.translation_model import TranslationModel, copy_weights, model_in_dtype
-from keras_encdec.sparse_weights import decoded, encoded
+from keras_encdec.sparse_weights import decoded, encoded, stored_size
 
 Parts = Mapping[str, npt.NDArray[Any]]
 
@@ -44,7 +44,7 @@ def stored(array: npt.NDArray[np.float32], form: str) -> dict[str, npt.NDArray[A
     elif array.ndim > 1 and form == "int8":
         parts = min((_in_int8(array, axis) for axis in (0, -1)), key=lambda made: _distance(made, array))
     without_zeros = encoded(parts["values"])
-    if without_zeros and _size(without_zeros) <= (1 - LEAST_SAVING) * parts["values"].nbytes:
+    if without_zeros and stored_size(without_zeros) <= (1 - LEAST_SAVING) * parts["values"].nbytes:
         parts |= without_zeros
     return parts
 
@@ -58,10 +58,6 @@ def _in_int8(array: npt.NDArray[np.float32], axis: int) -> dict[str, npt.NDArray
 
 def _distance(parts: Parts, array: npt.NDArray[np.float32]) -> float:
     return float(np.square(parts["values"] * parts["scales"] - array).sum())
-
-
-def _size(parts: Parts) -> int:
-    return sum(part.nbytes for part in parts.values())
 
 
 def restored(parts: Parts, shape: Sequence[int]) -> npt.NDArray[np.float32]:

@@ -62,9 +62,9 @@ def encoded(array: np.ndarray) -> dict[str, np.ndarray] | None:
         "columns": np.nonzero(present)[1].astype(np.min_scalar_type(rows.shape[1] - 1)),
     }
     mask = {"mask": np.packbits(present)}
-    smaller = min(mask, indices, key=_size)
+    smaller = min(mask, indices, key=stored_size)
     parts = {"values": values, **smaller}
-    return parts if _size(parts) < array.nbytes else None
+    return parts if stored_size(parts) < array.nbytes else None
 
 
 def decoded(parts: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
@@ -98,7 +98,8 @@ def decoded(parts: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarr
     return flat.reshape(shape)
 
 
-def _size(parts: Mapping[str, np.ndarray]) -> int:
+def stored_size(parts: Mapping[str, np.ndarray]) -> int:
+    """Returns the number of bytes of the arrays that `encoded` returned."""
     return sum(part.nbytes for part in parts.values())
 
 
@@ -237,7 +238,7 @@ def _parts(item: h5py.Group | h5py.Dataset) -> dict[str, np.ndarray] | None:
     if not isinstance(item, h5py.Dataset) or item.nbytes < _GROUP:
         return None
     parts = encoded(item[()])
-    return parts if parts and _size(parts) + _GROUP < item.nbytes else None
+    return parts if parts and stored_size(parts) + _GROUP < item.nbytes else None
 
 
 def _copy_sparse(target: h5py.File, name: str, item: h5py.Group | h5py.Dataset) -> bool:

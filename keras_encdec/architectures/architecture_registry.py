@@ -10,7 +10,6 @@ import os
 import pathlib
 import tomllib
 from collections.abc import Mapping
-from importlib.resources.abc import Traversable
 from typing import Any
 
 from keras_encdec.architectures.configurations import (
@@ -133,7 +132,7 @@ class Preset:
 
 def preset_names() -> list[str]:
     """Returns the names of the package's presets, sorted."""
-    return sorted(file.name.removesuffix(".toml") for file in _folder().iterdir() if file.name.endswith(".toml"))
+    return list(toml_files("keras_encdec.architectures", "preset_files"))
 
 
 def load_preset(name: str | os.PathLike[str]) -> Preset:
@@ -149,7 +148,7 @@ def load_preset(name: str | os.PathLike[str]) -> Preset:
             and [data] are checked when they are used.
     """
     name = os.fspath(name)
-    path: FilePath = pathlib.Path(str(_folder() / f"{name}.toml")) if name in preset_names() else name
+    path: FilePath = toml_files("keras_encdec.architectures", "preset_files").get(name, name)
     try:
         values = read_parsed(path, tomllib.loads)
     except FileNotFoundError:
@@ -174,5 +173,7 @@ def load_preset(name: str | os.PathLike[str]) -> Preset:
     return Preset(path, kind.name, **tables)
 
 
-def _folder() -> Traversable:
-    return importlib.resources.files("keras_encdec.architectures") / "preset_files"
+def toml_files(package: str, folder: str) -> dict[str, FilePath]:
+    """Returns the paths of the TOML files in a folder of a package by their names without suffix, sorted."""
+    paths = [pathlib.Path(str(file)) for file in (importlib.resources.files(package) / folder).iterdir()]
+    return dict(sorted((path.stem, path) for path in paths if path.suffix == ".toml"))

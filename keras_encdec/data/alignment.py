@@ -2,8 +2,9 @@
 
 import contextlib
 import ctypes
+import itertools
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
@@ -35,7 +36,6 @@ SYMMETRIZATIONS = {
 DEFAULT_ALIGNER, DEFAULT_SYMMETRIZATION = "fast_align", "grow_diag_final_and"
 _ALIGNED_AT_ONCE = 1000
 
-Item = TypeVar("Item")
 Words = Sequence[str]
 Points = list[tuple[int, int]]
 
@@ -158,7 +158,8 @@ def directional_links(model: AlignmentModel, pairs: Iterable[tuple[Words, Words]
     """
     import thot
 
-    for batch in _batches(pairs, _ALIGNED_AT_ONCE):
+    remaining = iter(pairs)
+    while batch := list(itertools.islice(remaining, _ALIGNED_AT_ONCE)):
         with _one_thread(thot.__file__):
             sides = [source for source, _ in batch], [target for _, target in batch]
             best = model.get_best_alignments(*sides)
@@ -219,18 +220,6 @@ def longest_sentence(aligner: str) -> int:
 
     lengths: list[int] = [getattr(thot.alignment, name)().max_sentence_length for name, _ in ALIGNERS[aligner]]
     return min(lengths)
-
-
-def _batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """Yields lists of `size` consecutive items; the last list may be shorter."""
-    batch: list[Item] = []
-    for item in items:
-        batch.append(item)
-        if len(batch) == size:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
 
 
 @contextlib.contextmanager

@@ -102,14 +102,9 @@ def distill(
     given = source, target, dev_source, dev_target, test_source, test_target
     files = dict(zip(TEXTS, given, strict=True))
     check_test_sets(files)
-    with result_folder(output, "distillation") as (folder, saved), LocalFiles() as local:
+    with result_folder(output, "distillation", ended) as (folder, ended_and_saved), LocalFiles() as local:
         texts = {name: pathlib.Path(local.path(path)) for name, path in files.items() if path is not None}
         stages = _stages([model_path(path) for path in model_dirs], texts, folder, options, training, model)
-
-        def ended_and_saved(result: StageResult) -> None:
-            saved()
-            ended(result)
-
         results = run_stages(stages, folder / "stages", lambda stage: begun(stage, len(stages)), ended_and_saved)
     scores = dict(results[-1].result) if test_source is not None else {}
     student, text = (_path(joined(output, name)) for name in ("student", "train.target"))

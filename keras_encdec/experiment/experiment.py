@@ -57,13 +57,8 @@ def experiment(
             "give a local --output",
             output,
         )
-    with result_folder(output, "experiment") as (folder, saved), LocalFiles() as local:
+    with result_folder(output, "experiment", ended) as (folder, ended_and_saved), LocalFiles() as local:
         stages = plan_stages(config, folder, local)
-
-        def ended_and_saved(result: StageResult) -> None:
-            saved()
-            ended(result)
-
         results = run_stages(stages, folder / "stages", lambda stage: begun(stage, len(stages)), ended_and_saved)
         result = read_result(config, json.loads((folder / EVALUATION).read_text(encoding="utf-8")), results)
         write_results(result, folder)

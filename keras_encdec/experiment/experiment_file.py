@@ -1,16 +1,14 @@
 """Reads the configuration of an experiment from a TOML file, of the package or of the user."""
 
 import dataclasses
-import importlib.resources
 import os
 import pathlib
 import re
 import tomllib
 from collections.abc import Collection, Mapping
-from importlib.resources.abc import Traversable
 from typing import Any, TypeVar
 
-from keras_encdec.architectures.architecture_registry import preset_names
+from keras_encdec.architectures.architecture_registry import preset_names, toml_files
 from keras_encdec.configuration import Configuration, ConfigurationError
 from keras_encdec.errors import FilePath, InputError, shortened
 from keras_encdec.experiment.experiment_config import (
@@ -32,7 +30,7 @@ Section = TypeVar("Section", bound=Configuration)
 
 def experiment_names() -> list[str]:
     """Returns the names of the experiments that come with the package, sorted."""
-    return sorted(file.name.removesuffix(".toml") for file in _folder().iterdir() if file.name.endswith(".toml"))
+    return list(toml_files("keras_encdec.experiment", "experiments"))
 
 
 def load_experiment(name: str | os.PathLike[str]) -> ExperimentConfig:
@@ -45,7 +43,7 @@ def load_experiment(name: str | os.PathLike[str]) -> ExperimentConfig:
         InputError: if the file cannot be read, or a setting cannot be used; the error names the section.
     """
     name = os.fspath(name)
-    path: FilePath = pathlib.Path(str(_folder() / f"{name}.toml")) if name in experiment_names() else name
+    path: FilePath = toml_files("keras_encdec.experiment", "experiments").get(name, name)
     try:
         values = read_parsed(path, tomllib.loads)
     except (OSError, ValueError) as error:
@@ -193,7 +191,3 @@ class _Reader:
 
     def _error(self, found: str, expected: str = "", remedy: str = "") -> InputError:
         return InputError(found, expected, remedy, self._path)
-
-
-def _folder() -> Traversable:
-    return importlib.resources.files("keras_encdec.experiment") / "experiments"

@@ -101,26 +101,35 @@ class StageResult:
 
 
 @contextlib.contextmanager
-def result_folder(output: FilePath, job: str) -> Iterator[tuple[pathlib.Path, Callable[[], object]]]:
+def result_folder(
+    output: FilePath, job: str, ended: Callable[[StageResult], object]
+) -> Iterator[tuple[pathlib.Path, Callable[[StageResult], object]]]:
     """Yields the folder of a job's results: a local folder, locked, or for a URL a local copy, which is uploaded.
 
     Args:
         output: path or URL of the folder.
         job: str, the kind of job for the lock.
+        ended: function that is to be called with a StageResult after each stage.
 
     Yields:
-        tuple: pathlib.Path of the folder; a function to call after each stage, which uploads the results so far.
+        tuple: pathlib.Path of the folder; a function to call with the StageResult instead, which also uploads the
+        results so far.
 
     Raises:
         InputError: if another such job uses the folder, or the remote store refuses access.
     """
     if is_url(output):
         staged = StagedFolder(os.fspath(output), existing=True, after_errors=True)
+
+        def ended_and_saved(result: StageResult) -> None:
+            staged.upload_in_background()
+            ended(result)
+
         with staged as folder:
-            yield folder, staged.upload_in_background
+            yield folder, ended_and_saved
     else:
         with directory_lock(output, job, "--output"):
-            yield pathlib.Path(output), lambda: None
+            yield pathlib.Path(output), ended
 
 
 def run_stages(

@@ -7,7 +7,6 @@ program, tensorflow_model_server, is installed; TFS_ADDRESS names one that runs 
 import concurrent.futures
 import os
 import shutil
-import socket
 import subprocess
 import time
 
@@ -17,6 +16,7 @@ import requests
 import tensorflow as tf
 import toy_models
 from commands import fail, succeed
+from free_ports import free_ports
 from grpc import StatusCode
 from serving_calls import Calls, refusal
 from serving_process import ServingProcess
@@ -31,7 +31,7 @@ class StockServer:
     """TensorFlow Serving itself, with the files that the exporter wrote."""
 
     def __init__(self, folder, batching):
-        ports = [free_port(), free_port()]
+        ports = free_ports(2)
         command = [
             shutil.which("tensorflow_model_server"),
             f"--port={ports[0]}",
@@ -61,12 +61,6 @@ class StockServer:
     def close(self):
         self._process.terminate()
         self._process.wait()
-
-
-def free_port():
-    with socket.socket() as listening:
-        listening.bind(("localhost", 0))
-        return listening.getsockname()[1]
 
 
 STOCK = ["stock", "stock, batching"] if shutil.which("tensorflow_model_server") else []

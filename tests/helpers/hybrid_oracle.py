@@ -6,13 +6,10 @@ of words: an id, or a list of the ids of its characters; so is its target.
 """
 
 import numpy as np
+from oracle import sigmoid
 
 UNKNOWN, END = 1, 2
 LONGEST = 50
-
-
-def sigmoid(x):
-    return 1.0 / (1.0 + np.exp(-x))
 
 
 def softmax(x):

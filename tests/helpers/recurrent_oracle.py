@@ -4,12 +4,9 @@ Written from the equations and not from the layers. Weights are nested lists of 
 """
 
 import numpy as np
+from oracle import sigmoid
 
 END = 2
-
-
-def sigmoid(x):
-    return 1.0 / (1.0 + np.exp(-x))
 
 
 def cell_step(kind, weights, x, state):

@@ -7,11 +7,12 @@ import json
 import os
 import pathlib
 import signal
-import socket
 import subprocess
 import sys
 import time
 from unittest import mock
+
+from free_ports import free_ports
 
 DEVICES = 2
 DATA = {"max_length": 3, "held_out_fraction": 0.072}
@@ -42,7 +43,7 @@ def launch(folder, backend, workers=False):
         flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={DEVICES}"
         environments = [{"XLA_FLAGS": flags}]
     if workers:
-        cluster = {"worker": [f"127.0.0.1:{port}" for port in _free_ports(DEVICES)]}
+        cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(DEVICES)]}
         environments = [
             {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})}
             for index in range(DEVICES)
@@ -64,14 +65,6 @@ def launch(folder, backend, workers=False):
             process.kill()
             process.wait()
     assert not any(statuses) and None not in statuses, [statuses, *(path.read_text()[-4000:] for path in errors)]
-
-
-def _free_ports(number):
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 def main(folder):

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 from gradients import double_precision, gradients_of
 from keras import ops
+from oracle import sigmoid
 
 from keras_encdec.layers import GRUCell, LSTMCell, RecurrentStep, RNNCell, run_recurrence
 from keras_encdec.layers.gru import ContextGRUStep
@@ -23,10 +24,6 @@ def masks(steps):
     padded = np.ones((BATCH, steps), bool)
     padded[0, steps // 2 :] = padded[1, : steps // 3] = False
     return [None, padded]
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
 
 
 def numpy_gru_state(x, state, U_gates, U):

@@ -8,25 +8,17 @@ import oracle
 import pytest
 from gradients import assert_finite_differences, double_precision, gradients_by
 from layer_checks import numpy
+from recurrent_toys import PAIRS, SOURCE, TARGET, padded
 
 from keras_encdec.models import RNNEncoderDecoder, from_symbols, to_symbols
 
 SIZES = {"embedding_dim": 3, "units": 5, "maxout_units": 4, "output_rank": 2}
-PAIRS = [([4, 1, 6, 2], [5, 3, 2]), ([2], [2]), ([3, 3, 7, 5, 4, 2], [1, 6, 4, 4, 2]), ([5, 2], [7, 8, 3, 2])]
-
-
-def padded(sequences, width=None):
-    width = width or max(map(len, sequences))
-    return np.array([s + [0] * (width - len(s)) for s in sequences], "int32")
 
 
 def model_and_weights(reset_after, dtype):
     model = RNNEncoderDecoder(6, 7, **SIZES, reset_after=reset_after, dtype=dtype)
     weights = oracle.random_weights(to_symbols(model))
     return from_symbols(model, weights), weights
-
-
-SOURCE, TARGET = padded([s for s, _ in PAIRS]), padded([t for _, t in PAIRS])
 
 
 # Keras narrows some operations of float64 tensors to float32 under JAX (tanh) and PyTorch (matmul).

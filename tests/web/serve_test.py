@@ -10,6 +10,7 @@ import threading
 import httpx2
 import pytest
 from commands import fail
+from free_ports import free_ports
 from in_process import in_process
 
 from keras_encdec.cli.serve import COMMAND
@@ -18,18 +19,13 @@ from keras_encdec.web import Explorer, ServeOptions, serve
 from keras_encdec.web.serve import server_of
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return taken.getsockname()[1]
-
-
 @pytest.mark.usefixtures("signals_obeyed", "uncompiled")
 @pytest.mark.parametrize(("number", "host"), [(signal.SIGINT, "127.0.0.1"), (signal.SIGTERM, "0.0.0.0")])
 def test_the_command_serves_until_it_is_interrupted(model_dirs, tmp_path, monkeypatch, number, host):
     if host == "0.0.0.0":  # once is enough
         monkeypatch.setattr(Explorer, "preparations", lambda self: iter([lambda: None]))
     (tmp_path / "text").write_text("le chat la\nla maison été\n")
-    port, answers, ended = free_port(), [], threading.Event()
+    [port], answers, ended = free_ports(1), [], threading.Event()
 
     def ask():
         with httpx2.Client(trust_env=False, timeout=60) as client:
