@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import keras
 import ml_dtypes
@@ -13,7 +12,7 @@ import tensorflow as tf
 from keras_encdec.models.translation_model import TranslationModel, copy_weights, model_in_dtype
 from keras_encdec.sparse_weights import decoded, encoded, stored_size
 
-Parts = Mapping[str, npt.NDArray[Any]]
+Parts = Mapping[str, np.ndarray]
 
 LARGEST = 127
 # Zeros are left out only if that saves this share of an array: loading the model must put them back.
@@ -21,7 +20,7 @@ LEAST_SAVING = 0.1
 _SHIFTS = np.arange(7, -1, -1, dtype=np.uint8)
 
 
-def stored(array: npt.NDArray[np.float32], form: str) -> dict[str, npt.NDArray[Any]]:
+def stored(array: npt.NDArray[np.float32], form: str) -> dict[str, np.ndarray]:
     """Encodes an array.
 
         float32    the elements
@@ -38,7 +37,7 @@ def stored(array: npt.NDArray[np.float32], form: str) -> dict[str, npt.NDArray[A
     Returns:
         dict of the parts that `restored` takes.
     """
-    parts: dict[str, npt.NDArray[Any]] = {"values": array}
+    parts: dict[str, np.ndarray] = {"values": array}
     if array.ndim > 1 and form == "bfloat16":
         parts = {"values": array.astype(ml_dtypes.bfloat16)}
     elif array.ndim > 1 and form == "int8":
@@ -49,7 +48,7 @@ def stored(array: npt.NDArray[np.float32], form: str) -> dict[str, npt.NDArray[A
     return parts
 
 
-def _in_int8(array: npt.NDArray[np.float32], axis: int) -> dict[str, npt.NDArray[Any]]:
+def _in_int8(array: npt.NDArray[np.float32], axis: int) -> dict[str, np.ndarray]:
     """Rounds with one scale for all elements along an axis."""
     largest = np.abs(array).max(axis=axis, keepdims=True)
     scales = np.where(largest > 0, largest / LARGEST, 1).astype(np.float32)

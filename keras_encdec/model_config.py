@@ -3,13 +3,12 @@
 import json
 import os
 import pathlib
-from typing import Any
 
 from keras_encdec import __version__
 from keras_encdec.errors import FilePath, InputError, shortened
 from keras_encdec.runtime.files import is_url
 from keras_encdec.runtime.remote_folders import local_copy
-from keras_encdec.runtime.settings_files import read_parsed
+from keras_encdec.runtime.settings_files import Json, read_parsed
 
 FORMAT = 1
 CONFIG, WEIGHTS, HISTORY = "config.json", "best.keras", "history.json"
@@ -126,7 +125,7 @@ def check_has_weights(path: pathlib.Path) -> None:
         )
 
 
-def read_model_config(path: pathlib.Path) -> dict[str, Any]:
+def read_model_config(path: pathlib.Path) -> dict[str, Json]:
     """Reads the configuration of a model directory.
 
     Args:

@@ -7,7 +7,7 @@ import os
 import pathlib
 import zipfile
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 import keras
 import numpy as np
@@ -329,7 +329,7 @@ def _write_config(folder: pathlib.Path, config: Mapping[str, object]) -> None:
         file.write((json.dumps(config, indent=1) + "\n").encode())
 
 
-def _check_vocabularies(folder: pathlib.Path, checksums: Mapping[str, Any]) -> None:
+def _check_vocabularies(folder: pathlib.Path, checksums: Mapping[str, str]) -> None:
     """Checks the vocabularies of a model directory: with words in another order, the ids would mean other words."""
     expected = {name: checksum for name, checksum in checksums.items() if name != WEIGHTS}
     for name, checksum in expected.items():
@@ -339,7 +339,7 @@ def _check_vocabularies(folder: pathlib.Path, checksums: Mapping[str, Any]) -> N
             raise _changed(folder / name, f"found the content of {taken}" if taken else "", checksum)
 
 
-def _check_weights(folder: pathlib.Path, checksums: Mapping[str, Any]) -> None:
+def _check_weights(folder: pathlib.Path, checksums: Mapping[str, str]) -> None:
     """Checks the weights: those of another model of the same sizes would load, and score wrongly."""
     for _ in range(3):
         expected = checksums.get(WEIGHTS, [])

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 from keras_encdec.architectures.architecture_registry import architecture, architecture_names
 from keras_encdec.configuration import Configuration, ConfigurationError
@@ -20,6 +20,7 @@ from keras_encdec.model_config import (
     model_path,
     read_model_config,
 )
+from keras_encdec.runtime.settings_files import Json
 from keras_encdec.text.vocabulary import Vocabulary, is_position_word
 
 # What to do with a language model instead of exporting it.
@@ -43,7 +44,7 @@ class KnownModel(Protocol):
     def reverse(self) -> bool: ...
 
     @property
-    def tokenization(self) -> dict[str, Any] | None: ...
+    def tokenization(self) -> dict[str, bool] | None: ...
 
     @property
     def source_vocabulary(self) -> Vocabulary: ...
@@ -91,7 +92,7 @@ class TrainedModel:
     """
 
     path: pathlib.Path
-    config: Mapping[str, Any]
+    config: Mapping[str, Json]
 
     @classmethod
     def read(cls, model: FilePath) -> Self:
@@ -112,9 +113,9 @@ class TrainedModel:
         return bool(self.config["direction"] == "reverse")
 
     @property
-    def tokenization(self) -> dict[str, Any] | None:
+    def tokenization(self) -> dict[str, bool] | None:
         """Arguments of `Tokenizer` for raw text; `None` for tokenized text."""
-        found: dict[str, Any] | None = self.config["tokenization"]
+        found: dict[str, bool] | None = self.config["tokenization"]
         return found
 
     @property

@@ -4,11 +4,12 @@ import dataclasses
 import functools
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Self
 
 import keras
 
 from keras_encdec.errors import FilePath, shown_path
+from keras_encdec.runtime.settings_files import Json
 from keras_encdec.trainers.budget import Budget
 
 
@@ -51,7 +52,7 @@ class TrainingRound:
     averaged_rounds: int | None = None
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+    def from_dict(cls, values: Mapping[str, Json]) -> Self:
         """Makes a round from its entry in `history.json`; unknown names are ignored."""
         names = {field.name for field in dataclasses.fields(cls)}
         return cls(**{name: value for name, value in values.items() if name in names})

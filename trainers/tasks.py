@@ -240,7 +240,7 @@ class TrainingTasks:
                 "give {dtype_policy}=mixed_bfloat16 or float32"
             )
 
-    def fixed(self) -> dict[str, Any]:
+    def fixed(self) -> dict[str, dict[str, object]]:
         """Collects what a resumed training must keep: everything except the files."""
         names = ("kind", "encoder", "decoder")
         return {

@@ -5,13 +5,13 @@ import json
 import os
 import pathlib
 from collections.abc import Mapping
-from typing import Any
 
 from keras_encdec.configuration import Configuration, ConfigurationError
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats import open_output
 from keras_encdec.model_config import CONFIG, HISTORY, PACKAGED, WEIGHTS
 from keras_encdec.runtime.files import exists, file_checksum, is_url, joined
+from keras_encdec.runtime.settings_files import Json
 from keras_encdec.trained_model import TrainedModel
 from keras_encdec.trainers.tasks import TrainingTasks
 from keras_encdec.trainers.training_config import TrainingConfig
@@ -90,7 +90,7 @@ def checkpoints_in(folder: pathlib.Path) -> list[pathlib.Path]:
     return [folder / name for name in (LAST, PREVIOUS) if (folder / name).exists()]
 
 
-def fixed_settings(config: TrainingConfig, data: TrainingData) -> dict[str, Any]:
+def fixed_settings(config: TrainingConfig, data: TrainingData) -> dict[str, Json]:
     """Collects the settings that a resumed training must keep, except those of the model, in alphabetical order.
 
     They include the checksums of the validation files; `None` stands for a pipe, which can be read only once.
@@ -157,7 +157,7 @@ def check_same_tasks(tasks: TrainingTasks | None, settings: Mapping[str, object]
     if bool(asked) != bool(before):
         found, expected = ("{tasks}", "none") if asked else ("no {tasks}", "the tasks")
         raise ConfigurationError(f"found {found}, expected {expected} as in the training to resume")
-    (main, *_), (main_before, *_) = (asked or {"": ""}), (before or {"": ""})
+    (main, *_), (main_before, *_) = (asked or [""]), (before or [""])
     if main != main_before:
         raise ConfigurationError(
             "found main=%s in {tasks}, expected %s as in the training to resume", main, main_before
@@ -179,7 +179,7 @@ def check_same_tasks(tasks: TrainingTasks | None, settings: Mapping[str, object]
 
 
 def check_same_training(
-    config: TrainingConfig, data: TrainingData, settings: Mapping[str, Any], model_config: Mapping[str, Any]
+    config: TrainingConfig, data: TrainingData, settings: Mapping[str, Json], model_config: Mapping[str, object]
 ) -> None:
     """Checks that the settings are those of the training to resume.
 
@@ -285,7 +285,7 @@ def _fixed(config: Configuration) -> dict[str, object]:
     return {p.name: getattr(config, p.name) for p in config.hyperparameters() if p.fixed}
 
 
-def _default(name: str, *configs: Configuration) -> Any:
+def _default(name: str, *configs: Configuration) -> object:
     return next(p.default for config in configs for p in config.hyperparameters() if p.name == name)
 
 

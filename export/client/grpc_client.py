@@ -6,10 +6,11 @@ import os
 import sys
 import types
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import Message
 
 from keras_encdec.export.client.model_server import ModelName, ModelVersionStatus, ServerError, SignatureDef
 
@@ -63,8 +64,7 @@ _OPTIONS = (
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
 )
-# A message of protocol buffers or a method of a stub: their libraries give type checkers no types.
-Message: TypeAlias = Any
+# A method of a stub.
 Method: TypeAlias = Callable[..., Message]
 
 _VALUES = {types_pb2.DT_FLOAT: ("float_val", np.float32), types_pb2.DT_INT32: ("int_val", np.int32)}

@@ -5,12 +5,13 @@ import re
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 
 from keras_encdec.export.client.model_server import ModelName, ModelVersionStatus, ServerError, SignatureDef
+from keras_encdec.runtime.settings_files import Json
 
 try:
     import requests
@@ -18,9 +19,6 @@ except ImportError as error:
     raise ImportError(
         f"Calling a server by REST needs requests ({error}): pip install 'keras-encdec[serving]'."
     ) from error
-
-# A value of JSON: a type checker does not know which members the answer of a server has.
-Json: TypeAlias = Any
 
 _CODES = {400: "INVALID_ARGUMENT", 404: "NOT_FOUND", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED"}
 

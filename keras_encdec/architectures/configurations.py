@@ -2,14 +2,20 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.registry import Registry
 
+if TYPE_CHECKING:
+    from keras_encdec.layers.attention import Attention
+    from keras_encdec.layers.recurrent_cell import RecurrentCell
+
 # The classes register themselves when `keras_encdec.layers` is imported; commands know the names before.
-CELLS: Registry[type[Any]] = Registry("cell", expected=["rnn", "lstm", "gru"])
-ATTENTIONS: Registry[type[Any]] = Registry("attention", others=["none"], expected=["global", "local_m", "local_p"])
+CELLS: "Registry[type[RecurrentCell]]" = Registry("cell", expected=["rnn", "lstm", "gru"])
+ATTENTIONS: "Registry[type[Attention]]" = Registry(
+    "attention", others=["none"], expected=["global", "local_m", "local_p"]
+)
 
 _CHO = "Cho et al., 2014, section 4.1"
 _CSLM = "CSLM of Cho et al., 2014, section 4.1.2"

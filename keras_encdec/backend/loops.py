@@ -1,7 +1,7 @@
 """Loops over time, unrolled or compiled as a loop, and loops with a counter."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import keras
 from keras import ops
@@ -192,7 +192,7 @@ class _TensorFlowLoop(_Loop):
         return _pack(carry, leaves), _pack(structures[0], stacked)
 
 
-_LOOPS: dict[str, Callable[..., Any]] = {"tensorflow": _TensorFlowLoop, "jax": _JAXLoop}
+_LOOPS: dict[str, Callable[[int | None], TimeLoop]] = {"tensorflow": _TensorFlowLoop, "jax": _JAXLoop}
 
 
 def _swap_batch_and_time(tensor: Tensor) -> Tensor:

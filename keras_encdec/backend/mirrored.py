@@ -8,7 +8,7 @@ can compile it on each device. The gradients are then added up, clipped and appl
 import contextlib
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 import keras
 import numpy as np
@@ -26,6 +26,9 @@ from keras_encdec.backend.replicas import (
 from keras_encdec.backend.types import Tensor
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 
 def mirrored_replicas(asked: int | None, processes: int) -> Replicas:
@@ -56,7 +59,7 @@ class MirroredReplicas(Replicas):
         strategy: `tf.distribute.Strategy` of the devices.
     """
 
-    def __init__(self, strategy: Any) -> None:
+    def __init__(self, strategy: "tf.distribute.Strategy") -> None:
         self.devices, self._strategy = strategy.num_replicas_in_sync, strategy
 
     def building(self) -> contextlib.AbstractContextManager[object]:
@@ -92,7 +95,7 @@ class MirroredReplicas(Replicas):
 
         @tf.function(autograph=False, reduce_retracing=True)
         def run(batch: Batch) -> dict[str, Tensor]:
-            def rows(context: Any) -> Batch:
+            def rows(context: tf.distribute.experimental.ValueContext) -> Batch:
                 number = context.replica_id_in_sync_group - self.process * here
                 return {side: tf.split(ids, here)[number] for side, ids in batch.items()}
 
@@ -159,7 +162,7 @@ def _others_alive() -> Iterator[None]:
 
 
 @functools.cache
-def _connected_workers() -> Any:
+def _connected_workers() -> "tf.distribute.Strategy":
     """Returns the strategy of this process, which connects to the others only once, also for several trainings."""
     import tensorflow as tf
 

@@ -7,7 +7,7 @@ import importlib
 import math
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from keras_encdec.backend.types import Tensor
 
 
 class _LazyModule(types.ModuleType):
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         value = getattr(importlib.import_module(self.__name__), name)
         setattr(self, name, value)
         return value

@@ -240,20 +240,20 @@ class _LateDynamo(types.ModuleType):
     are called, if the compiler has been imported by then.
     """
 
-    def disable(self, function: Callable[..., Any] | None = None, **options: Any) -> Callable[..., Any]:
+    def disable(self, function: Callable[..., object] | None = None, **options: Any) -> Callable[..., object]:
         """Does what `torch._dynamo.disable` does, with or without a function."""
         if function is None:
             return functools.partial(self.disable, **options)
 
         @functools.wraps(function)
-        def call(*arguments: object, **keywords: object) -> Any:
+        def call(*arguments: object, **keywords: object) -> object:
             compiler = sys.modules.get(_DYNAMO)
             called = compiler.disable(function, **options) if compiler and compiler is not self else function
             return called(*arguments, **keywords)
 
         return call
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(name)
         if sys.modules.get(_DYNAMO) is self:

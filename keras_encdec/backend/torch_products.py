@@ -56,7 +56,11 @@ class _Products(TorchFunctionMode):
         raise NotImplementedError
 
     def __torch_function__(
-        self, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, object] | None = None,
     ) -> object:
         if func in _PRODUCTS and not kwargs and _are_rows_and_a_matrix(*args) and self.computes(*args):
             return self.product(*args)

@@ -3,7 +3,7 @@
 import importlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import keras
 import numpy as np
@@ -13,6 +13,9 @@ from keras_encdec.backend.replicas import Compilation, Replicas, Shapes, shapes_
 from keras_encdec.backend.startup import keep_freed_memory
 from keras_encdec.backend.types import Structure, Tensor
 from keras_encdec.data.pairs import tf_dataset
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 Batch = Mapping[str, np.ndarray]
 Begin = Callable[[Shapes], object]
@@ -183,7 +186,9 @@ def _compile_optimizer(model: keras.Model) -> None:
     optimizer.apply_gradients = lambda pairs: compiled([tf.convert_to_tensor(gradient) for gradient, _ in pairs])
 
 
-def training_stream(make_batches: Callable[[], Iterable[dict[str, Tensor]]]) -> Any:
+def training_stream(
+    make_batches: Callable[[], Iterable[dict[str, Tensor]]],
+) -> "tf.data.Dataset | Iterator[tuple[dict[str, Tensor]]]":
     """Makes an endless stream of batches for `model.fit`.
 
     Args:
@@ -194,7 +199,9 @@ def training_stream(make_batches: Callable[[], Iterable[dict[str, Tensor]]]) -> 
     return ((batch,) for batch in make_batches())
 
 
-def evaluation_batches(make_batches: Callable[[], list[dict[str, Tensor]]]) -> Any:
+def evaluation_batches(
+    make_batches: Callable[[], list[dict[str, Tensor]]],
+) -> "tf.data.Dataset | keras.utils.PyDataset":
     """Makes a set of batches, for `model.evaluate` and for validation in `model.fit`.
 
     Args:

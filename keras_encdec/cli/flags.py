@@ -267,7 +267,7 @@ class _HyperparameterParser(flags.ArgumentParser):
     def _expectation(self) -> str:
         return " or ".join(dict.fromkeys(parameter.expectation for parameter in self._parameters))
 
-    def parse(self, argument: str) -> Any:
+    def parse(self, argument: str) -> object:
         for parameter in self._parameters:
             try:
                 return parameter.check(_value(argument, parameter))
@@ -279,7 +279,7 @@ class _HyperparameterParser(flags.ArgumentParser):
         return self.parameter.type.__name__
 
 
-def _value(text: str, parameter: Hyperparameter) -> Any:
+def _value(text: str, parameter: Hyperparameter) -> object:
     if parameter.type is tuple:
         return tuple(parameter.item_type(item) for item in text.split(",")) if text else ()
     return parameter.type(text)

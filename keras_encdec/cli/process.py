@@ -9,10 +9,10 @@ import sys
 import threading
 import time
 import types
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from keras_encdec.runtime.unfinished import remove_unfinished
-from keras_encdec.runtime.workers import SAME_SIGNAL, STOP_SIGNALS, handle_stop_signals, restore_handlers
+from keras_encdec.runtime.workers import SAME_SIGNAL, STOP_SIGNALS, FormerHandler, handle_stop_signals, restore_handlers
 
 # Seconds that the main thread has to react to a signal before another thread ends the process.
 GRACE = 0.5
@@ -39,7 +39,7 @@ class Interruption:
         self.number: int | None = None
         self._program, self._sentence = program, sentence
         self._received, self._ending = 0.0, threading.Lock()
-        self._handlers: dict[int, Any] = {}
+        self._handlers: dict[int, FormerHandler] = {}
 
     def __enter__(self) -> "Interruption":
         self._handlers = handle_stop_signals(self._stop)

@@ -25,6 +25,8 @@ from keras_encdec.errors import EncdecWarning, FilePath
 # The argument that names a command's trained model. `--task` chooses one of the model's tasks.
 MODEL = "model_dir"
 Options = TypeVar("Options", bound=Configuration)
+# What the flag of a command's models is set to.
+ModelPaths = TypeVar("ModelPaths", str, list[str], None)
 # Values of a command's files and folders by argument: a path, a list for `Repeated`, or `None` if it is not given.
 Arguments = dict[str, Any]
 
@@ -107,7 +109,7 @@ def define_task_flag(flag_values: flags.FlagValues, section: str) -> None:
     flags.DEFINE_string("task", None, text, flag_values, module_name=section)
 
 
-def models_of_task(flag_values: flags.FlagValues, models: Any) -> Any:
+def models_of_task(flag_values: flags.FlagValues, models: ModelPaths) -> ModelPaths:
     """Returns the model directories of the task that `--task` names; without the flag, the models as they are given.
 
     Args:

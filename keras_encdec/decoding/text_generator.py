@@ -180,7 +180,7 @@ class TextGenerator:
         replacement: UnknownReplacement | None = None,
         with_attention: bool = False,
         shortlist: LexicalShortlist | None = None,
-        **arguments: Any,
+        **arguments: object,
     ) -> list[list[TextHypothesis]]:
         """Generates targets.
 

@@ -6,7 +6,7 @@ import pathlib
 import re
 import tomllib
 from collections.abc import Collection, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from keras_encdec.architectures.architecture_registry import preset_names, toml_files
 from keras_encdec.configuration import Configuration, ConfigurationError
@@ -179,9 +179,9 @@ class _Reader:
         except ConfigurationError as error:
             raise self._error(f"{error} in [{name}]") from None
 
-    def _with_paths(self, values: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    def _with_paths(self, values: Mapping[str, object], names: Collection[str]) -> dict[str, object]:
         """Returns the values, with relative paths resolved from the file's directory."""
-        paths = {name: values[name] for name in names if isinstance(values.get(name), str)}
+        paths = {name: path for name in names if isinstance(path := values.get(name), str)}
         return {**values, **{name: beside(self._path, path) for name, path in paths.items()}}
 
     def _table(self, name: str, values: object) -> Mapping[str, object]:

@@ -5,12 +5,11 @@ import os
 import pathlib
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from keras_encdec.experiment.experiment_config import ExperimentConfig
 from keras_encdec.experiment.stage_runner import StageResult
 from keras_encdec.formats import open_output
-from keras_encdec.runtime.settings_files import write_json
+from keras_encdec.runtime.settings_files import Json, write_json
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +77,7 @@ class ExperimentResult:
 
 
 def read_result(
-    config: ExperimentConfig, evaluation: Mapping[str, Any], stages: Sequence[StageResult]
+    config: ExperimentConfig, evaluation: Mapping[str, Json], stages: Sequence[StageResult]
 ) -> ExperimentResult:
     """Makes the result of an experiment from its evaluation.
 

@@ -40,14 +40,16 @@ class TrainingStopped(Exception):
         self.signal = signal
 
 
-def extract(source: pathlib.Path, target: pathlib.Path, phrase_table: pathlib.Path, **settings: Any) -> dict[str, Any]:
+def extract(
+    source: pathlib.Path, target: pathlib.Path, phrase_table: pathlib.Path, **settings: Any
+) -> dict[str, object]:
     """Makes a phrase table; see `extract_phrase_table`."""
     summary = extract_phrase_table(target, phrase_table, source=source, **settings)
     return {"phrase_pairs": summary.lines, "sentence_pairs": summary.sentence_pairs}
 
 
 def train_model(
-    model_dir: pathlib.Path, config: Mapping[str, Any], data: Mapping[str, Any], **files: pathlib.Path
+    model_dir: pathlib.Path, config: Mapping[str, object], data: Mapping[str, object], **files: pathlib.Path
 ) -> dict[str, object]:
     """Trains a model, or continues an interrupted training.
 

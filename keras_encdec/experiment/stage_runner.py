@@ -9,12 +9,11 @@ import pathlib
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 from keras_encdec.errors import FilePath, InputError, explained
 from keras_encdec.runtime.files import file_checksum, is_url
 from keras_encdec.runtime.remote_folders import StagedFolder
-from keras_encdec.runtime.settings_files import read_record, write_json
+from keras_encdec.runtime.settings_files import Json, read_record, write_json
 from keras_encdec.runtime.unfinished import directory_lock
 
 # The files of a model. Other files in its directory belong to training, and may change while the model does not.
@@ -22,7 +21,7 @@ _MODEL_FILES = ("config.json", "best.keras", "source.vocab", "target.vocab")
 
 
 # Takes the inputs, outputs and settings of a stage as keyword arguments.
-StageFunction = Callable[..., Mapping[str, Any] | None]
+StageFunction = Callable[..., Mapping[str, Json] | None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +43,7 @@ class Stage:
     outputs: Mapping[str, pathlib.Path]
     settings: Mapping[str, object] = dataclasses.field(default_factory=dict)
 
-    def run(self) -> Mapping[str, Any] | None:
+    def run(self) -> Mapping[str, Json] | None:
         """Calls the function."""
         return self.function(**self.inputs, **self.outputs, **self.settings)
 
@@ -96,7 +95,7 @@ class StageResult:
 
     name: str
     seconds: float
-    result: Mapping[str, Any]
+    result: Mapping[str, Json]
     was_run: bool
 
 

@@ -152,7 +152,7 @@ class PairFormat(abc.ABC):
 
     name: ClassVar[str]
     description: ClassVar[str] = "a file of pairs"
-    reader: ClassVar[Callable[..., RecordReader[Any]]]
+    reader: ClassVar[Callable[..., RecordReader[Record]]]
     has_source_file: ClassVar[bool] = False
     source_in_step: ClassVar[bool] = False
     is_tokenized: ClassVar[bool] = False
@@ -168,7 +168,7 @@ class PairFormat(abc.ABC):
         source_path: FilePath | None = None,
         encoding: str | None = None,
         on_error: str | None = "stop",
-    ) -> RecordReader[Any]:
+    ) -> RecordReader[Record]:
         """Opens a file, and the file of its sources if the format has one.
 
         Args:

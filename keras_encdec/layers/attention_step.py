@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import keras
 from keras import ops
@@ -25,7 +24,7 @@ class AttentionScore(keras.layers.Layer):
     """
 
     def __init__(
-        self, kernel_initializer: keras.initializers.Initializer | str = "glorot_uniform", **kwargs: Any
+        self, kernel_initializer: keras.initializers.Initializer | str = "glorot_uniform", **kwargs: object
     ) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
@@ -88,8 +87,13 @@ class ConcatScore(AttentionScore):
         score_units: int. Width of W_q and W_k. Defaults to `None`: that of the queries.
     """
 
-    def __init__(self, score_units: int | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    def __init__(
+        self,
+        score_units: int | None = None,
+        kernel_initializer: keras.initializers.Initializer | str = "glorot_uniform",
+        **kwargs: object,
+    ) -> None:
+        super().__init__(kernel_initializer, **kwargs)
         self.score_units = score_units
 
     def build(self, query_shape: Shape, annotations_shape: Shape) -> None:

@@ -201,7 +201,7 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
                 symbols[f"encoder.b_{part}"] = projection.bias, slice(None)
         return {**symbols, **self.reader.symbols()} if self.reader is not None else symbols
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         return {
             **super().get_config(),
             "bidirectional": self.bidirectional,

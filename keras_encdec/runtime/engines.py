@@ -9,7 +9,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, Protocol, TypeVar
+from types import TracebackType
+from typing import Protocol, TypeVar
 
 from keras_encdec.errors import InputError
 from keras_encdec.runtime.progress import Progress
@@ -192,9 +193,11 @@ class _Worker:
     def __enter__(self) -> "_Worker":
         return self
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self._ended = True
-        self._process.__exit__(*exception)
+        self._process.__exit__(kind, error, traceback)
 
     def call(self, shard: Shard) -> ShardResult:
         """Does the work on a shard in the process.

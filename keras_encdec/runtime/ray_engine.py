@@ -7,13 +7,16 @@ import os
 import pickle
 import socket
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from keras_encdec.errors import InputError
 from keras_encdec.runtime.engines import RETRIES, Work, WorkOpener, died
 from keras_encdec.runtime.imports import check_extra
 from keras_encdec.runtime.shards import Shard, ShardResult
 from keras_encdec.runtime.workers import search_cycles_rarely
+
+if TYPE_CHECKING:
+    import ray
 
 # Seconds to wait for a cluster to answer.
 PATIENCE = 10.0
@@ -99,7 +102,7 @@ class RayActors:
 
 
 def _results(
-    new_actor: Callable[[], Any], number: int, opener: Any, shards: Iterable[Shard]
+    new_actor: Callable[[], Any], number: int, opener: "ray.ObjectRef", shards: Iterable[Shard]
 ) -> Iterator[tuple[Shard, ShardResult]]:
     """Yields each shard with its result.
 
@@ -111,8 +114,9 @@ def _results(
     """
     import ray
 
-    pending: dict[Any, tuple[Shard | None, Any]] = {}  # no shard while an actor starts
-    queues: dict[Any, list[Any]] = {}  # of each actor that has started, what it is to do, the first at work
+    pending: dict[ray.ObjectRef, tuple[Shard | None, ray.actor.ActorHandle]] = {}  # no shard while an actor starts
+    # Of each actor that has started, what it is to do, the first at work.
+    queues: dict[ray.actor.ActorHandle, list[ray.ObjectRef]] = {}
     again, more = [], iter(shards)
     deaths: collections.Counter[int] = collections.Counter()  # by the number of a lost shard that has no result yet
     failed_starts = 0

@@ -12,11 +12,12 @@ import os
 import pathlib
 import secrets
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from keras_encdec.errors import InputError
 
 if TYPE_CHECKING:
+    import fsspec
     from _typeshed import ReadableBuffer, WriteableBuffer
 
 _READ_ONLY = ("http", "https")
@@ -233,7 +234,7 @@ def fetch(url: str, path: pathlib.Path, size: int | None = None) -> None:
             raise OSError(f"{path.stat().st_size:,} bytes arrived of {size:,}")
 
 
-def _file_size(store: Any, path: str) -> int:
+def _file_size(store: "fsspec.AbstractFileSystem", path: str) -> int:
     """Returns the size of a file, 0 if the store does not say; raises an OSError for a folder or no file."""
     info = store.info(path)
     if info.get("type") == "directory":
@@ -251,7 +252,7 @@ def _hidden(path: str) -> str:
     return f"{folder}{slash}.{name[:60]}.{secrets.token_hex(4)}.tmp"
 
 
-def _store(url: str) -> tuple[Any, str]:
+def _store(url: str) -> "tuple[fsspec.AbstractFileSystem, str]":
     """Returns fsspec's file system of a URL, and the path in it."""
     protocol = _protocol(url)
     try:

@@ -3,14 +3,17 @@
 import json
 import pathlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from keras_encdec.errors import FilePath
 from keras_encdec.runtime.files import is_url, read_contents
 from keras_encdec.runtime.open_output import open_output
 
+#: A value of a file in JSON or TOML: a type checker does not know which members it has.
+Json: TypeAlias = Any
 
-def read_parsed(path: FilePath, parse: Callable[[str], object]) -> dict[str, Any]:
+
+def read_parsed(path: FilePath, parse: Callable[[str], object]) -> dict[str, Json]:
     """Reads a settings file, and checks that it contains values by name.
 
     Args:
@@ -35,7 +38,7 @@ def read_parsed(path: FilePath, parse: Callable[[str], object]) -> dict[str, Any
     return values
 
 
-def read_record(path: FilePath) -> dict[str, Any]:
+def read_record(path: FilePath) -> dict[str, Json]:
     """Reads the JSON record that a job wrote about its own work.
 
     Args:

@@ -13,9 +13,12 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnContext, SpawnProcess
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from keras_encdec.errors import InputError
+
+if TYPE_CHECKING:
+    from multiprocessing.synchronize import BoundedSemaphore, Lock
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -124,11 +127,11 @@ class _RecordingContext(SpawnContext):
         self.started: list[SpawnProcess] = []
         self._semaphores: list[str] = []
 
-    def Lock(self) -> Any:  # noqa: N802
+    def Lock(self) -> "Lock":  # noqa: N802
         """Creates a lock. See `multiprocessing.Lock`."""
         return self._recorded(super().Lock())
 
-    def BoundedSemaphore(self, value: int = 1) -> Any:  # noqa: N802
+    def BoundedSemaphore(self, value: int = 1) -> "BoundedSemaphore":  # noqa: N802
         """Creates a semaphore. The argument is that of `multiprocessing.BoundedSemaphore`."""
         return self._recorded(super().BoundedSemaphore(value))
 
