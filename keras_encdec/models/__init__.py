@@ -5,7 +5,7 @@ from keras_encdec.architectures.architecture_registry import load_preset as load
 from keras_encdec.architectures.architecture_registry import preset_names as preset_names
 from keras_encdec.models.contract import Decoder as Decoder
 from keras_encdec.models.contract import Encoder as Encoder
-from keras_encdec.models.feed_forward_language_model import FeedForwardLanguageModel as FeedForwardLanguageModel
+from keras_encdec.models.language_model import FeedForwardLanguageModel as FeedForwardLanguageModel
 from keras_encdec.models.likelihood_model import LikelihoodModel as LikelihoodModel
 from keras_encdec.models.log_probs import SPECIAL_IDS as SPECIAL_IDS
 from keras_encdec.models.multi_task_model import MultiTaskModel as MultiTaskModel
