@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import keras
 import numpy as np
 
-from keras_encdec.backend.random import generator_state
+from keras_encdec.backend.replicas import generator_state
 from keras_encdec.backend.training_step import sync_training_state
 from keras_encdec.errors import InputError
 from keras_encdec.formats import open_output

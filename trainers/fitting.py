@@ -10,8 +10,7 @@ from collections.abc import Callable
 import keras
 import numpy as np
 
-from keras_encdec.backend.random import set_generator_state
-from keras_encdec.backend.replicas import Compilation, Replicas
+from keras_encdec.backend.replicas import Compilation, Replicas, set_generator_state
 from keras_encdec.backend.training_step import evaluation_batches, sync_training_state, training_stream
 from keras_encdec.data import Batches
 from keras_encdec.errors import InputError

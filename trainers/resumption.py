@@ -42,7 +42,7 @@ class Progress:
         learning_rate: float. The full learning rate; `None` if the first versions wrote the checkpoint.
         factor: float. The `Budget.factor`; `None` as above.
         sums: tuple of float. The values of `round_sums`; empty at the end of a round.
-        generator: dict, see `keras_encdec.backend.random.set_generator_state`; empty if it is unknown.
+        generator: dict, see `keras_encdec.backend.replicas.set_generator_state`; empty if it is unknown.
         masks: dict, see `PruningMasks.to_arrays`; empty if all weights are trained.
     """
 

@@ -1,13 +1,14 @@
-"""The devices that share the updates of a training: in one process, or in one of several processes."""
+"""The devices that share the updates of a training, in one process or several, and their random numbers."""
 
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import keras
 import numpy as np
 
+from keras_encdec.backend.devices import name
 from keras_encdec.backend.types import Structure, Tensor
 from keras_encdec.configuration import ConfigurationError
 
@@ -200,3 +201,46 @@ def refuse_a_part(asked: int | None, found: int) -> None:
         found,
         ALL,
     )
+
+
+def generator_state(devices: Replicas) -> dict[str, np.ndarray]:
+    """Returns the states of PyTorch's own generators, which dropout without a seed draws from.
+
+    Under the other backends `keras_encdec.layers.Dropout` saves the state of its generator itself.
+
+    Args:
+        devices: Replicas of the training. All processes must call the function.
+
+    Returns:
+        dict of uint8 arrays: "cpu", and "cuda" if there is a GPU; those of the second process are "cpu.1" and "cuda.1".
+        Empty under the other backends.
+    """
+    if name() != "torch":
+        return {}
+    import torch
+
+    states = {"cpu": torch.get_rng_state().numpy()}
+    if torch.cuda.is_available():
+        states["cuda"] = torch.cuda.get_rng_state().numpy()
+    return {
+        _of_process(kind, process): state
+        for kind, here in states.items()
+        for process, state in enumerate(devices.gather(here))
+    }
+
+
+def set_generator_state(states: Mapping[str, np.ndarray], devices: Replicas) -> None:
+    """Restores the states that `generator_state` returned, for this process and the devices of this machine."""
+    if name() != "torch":
+        return
+    import torch
+
+    cpu, cuda = (_of_process(kind, devices.process) for kind in ("cpu", "cuda"))
+    if cpu in states:
+        torch.set_rng_state(torch.from_numpy(states[cpu]))
+    if cuda in states and torch.cuda.is_available():
+        torch.cuda.set_rng_state(torch.from_numpy(states[cuda]))
+
+
+def _of_process(kind: str, process: int) -> str:
+    return f"{kind}.{process}" if process else kind

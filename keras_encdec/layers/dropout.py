@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_encdec.backend.random import dropout
+from keras_encdec.backend.operations import dropout
 from keras_encdec.backend.types import Tensor
 
 STATE = "seed_generator_state"
