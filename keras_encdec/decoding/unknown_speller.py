@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_encdec.backend.compiled_call import compiled_call
+from keras_encdec.backend.compiled_call import compiled_call, power_of_two
 from keras_encdec.backend.types import Tensor
 from keras_encdec.data import pad
 from keras_encdec.data.rare_word_batches import local_sources
@@ -21,8 +21,8 @@ from keras_encdec.text.vocabulary import END, FIRST_WORD, LONGEST_WORD, UNKNOWN
 
 # Maximum number of hypotheses, and of words, that are spelt together.
 HYPOTHESES, WORDS = 64, 256
-# Widths are multiples of this number, so that few shapes are compiled.
-WIDTH_STEP = 8
+# Widths are multiples of the first number and rows powers of two from the second, so that few shapes are compiled.
+WIDTH_STEP, LEAST_ROWS = 8, 8
 
 
 class UnknownSpeller:
@@ -101,7 +101,7 @@ class UnknownSpeller:
         words: list[Hypothesis] = []
         for start in range(0, len(unknown), WORDS):
             part = states[start : start + WORDS]
-            rows = _power(len(part))
+            rows = power_of_two(len(part), LEAST_ROWS)
             first = np.zeros((rows, part.shape[1]), np.float32)
             first[: len(part)] = part
             # Random numbers depend on the source, the sample and the position.
@@ -127,7 +127,7 @@ class UnknownSpeller:
             part = rows[start : start + HYPOTHESES]
             number = {row: i for i, row in enumerate(part)}
             targets = [results[index][rank].ids for index, rank in part]
-            filler = [[END]] * (_power(len(part)) - len(part))
+            filler = [[END]] * (power_of_two(len(part), LEAST_ROWS) - len(part))
             source, target = (
                 pad([*sequences, *filler], WIDTH_STEP * -(-max(map(len, sequences)) // WIDTH_STEP))
                 for sequences in ([sources[index] for index, _ in part], targets)
@@ -140,7 +140,7 @@ class UnknownSpeller:
                 for index, rank, column in unknown
                 if (index, rank) in number
             ]
-            padded = np.zeros(_power(len(positions)), np.int32)
+            padded = np.zeros(power_of_two(len(positions), LEAST_ROWS), np.int32)
             padded[: len(positions)] = positions
             states = self._first_states(source, characters, target, padded)
             yield ops.convert_to_numpy(states)[: len(positions)]
@@ -191,8 +191,3 @@ class _CharacterEnsemble(Ensemble):
     ) -> tuple[Tensor, EnsembleState]:
         log_probs, state = super().next_log_probs(previous, state, memory)
         return without_unspellable(log_probs, previous), state
-
-
-def _power(number: int) -> int:
-    """Returns the smallest power of 2 that is at least 8 and at least the number."""
-    return max(8, 1 << (number - 1).bit_length())

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_encdec.backend.compiled_call import compiled_call
+from keras_encdec.backend.compiled_call import compiled_call, power_of_two
 from keras_encdec.backend.loops import counted_loop
 from keras_encdec.backend.operations import SAFE, log_sum_exp, store_rows, take_rows
 from keras_encdec.backend.types import Tensor
@@ -238,7 +238,7 @@ class WordProductTables:
         is_used = np.zeros(self._decoder.vocabulary_size, bool)
         is_used[contexts] = True
         words, positions = np.flatnonzero(is_used), contexts.shape[1]
-        room = max(FEWEST_TABLE_ROWS, min(1 << (len(words) - 1).bit_length(), len(is_used)))
+        room = max(FEWEST_TABLE_ROWS, min(power_of_two(len(words)), len(is_used)))
         bytes_each = 8 if self._decoder.compute_dtype == "float64" else 4
         if 2 * room > len(contexts) or positions * room * width * bytes_each > MOST_TABLE_BYTES:
             return contexts, None

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from keras_encdec.backend.compiled_call import power_of_two
+
 
 class PrefixTree:
     """A tree whose nodes are the distinct prefixes of many sequences.
@@ -109,8 +111,8 @@ class NodeBatches:
             size //= 4
         self.size = size
         self.slots, self.used = assign_batches(tree.parents, tree.heights, size)
-        self.room = max(slots // size, _power(tallest))
-        self._rows = max(self.room, _power(self.used))
+        self.room = max(slots // size, power_of_two(tallest))
+        self._rows = max(self.room, power_of_two(self.used))
         self._parents = tree.parents
 
     def filled(self, values: np.ndarray, default: int = 0) -> np.ndarray:
@@ -129,7 +131,3 @@ def largest_batch(longest: int | np.ndarray) -> np.ndarray:
     """Returns the maximum number of nodes of a batch for sequences of this length: int or int array."""
     quarterings = np.maximum(0, np.ceil(np.log2(longest / LONGEST_OF_LARGEST) / 2)).astype(np.int64)
     return np.maximum(FEWEST_NODES, LARGEST_BATCH // 4**quarterings)
-
-
-def _power(number: int) -> int:
-    return 1 << (number - 1).bit_length()

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_encdec.backend.compiled_call import compiled_call
+from keras_encdec.backend.compiled_call import compiled_call, power_of_two
 from keras_encdec.backend.loops import counted_loop
 from keras_encdec.backend.operations import store_rows, take_rows
 from keras_encdec.backend.types import Memory, State, Tensor
@@ -85,7 +85,7 @@ def _for_numpy(tensors: dict[str, Tensor], specs: dict[str, TensorSpec]) -> dict
 
 def padded_width(length: int) -> int:
     """Returns the width that sources of this length are padded to: a power of two, so that few shapes are compiled."""
-    return max(LEAST_WIDTH, 1 << (length - 1).bit_length())
+    return power_of_two(length, LEAST_WIDTH)
 
 
 def _batches(lengths: np.ndarray) -> Iterator[tuple[np.ndarray, int, int]]:
