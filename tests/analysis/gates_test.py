@@ -10,12 +10,6 @@ from keras_encdec.analysis.gates import has_gates
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models import to_symbols
 
-
-@pytest.fixture(scope="module")
-def directory(model_dirs):
-    return ModelDirectory.load(model_dirs / "forward")
-
-
 GATED_PHRASES = ["le chat la maison", "l&apos; été"]
 
 

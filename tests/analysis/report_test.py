@@ -7,7 +7,6 @@ import sys
 
 import pytest
 from toy_models import SOURCE_WORDS, TARGET_WORDS, save_model
-from toy_report import write_table
 from undrawn import undrawn
 
 from keras_encdec.analysis import ReportOptions, report
@@ -15,11 +14,6 @@ from keras_encdec.analysis.report import report_folder
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.formats import model_words
-
-
-@pytest.fixture(scope="module")
-def table(tmp_path_factory):
-    return write_table(tmp_path_factory.mktemp("table") / "table")
 
 
 @pytest.fixture(scope="module")

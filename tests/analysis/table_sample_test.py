@@ -1,16 +1,11 @@
 import collections
 
 import pytest
-from toy_report import SOURCES, write_table
+from toy_report import SOURCES
 
 from keras_encdec.analysis import read_preferences, read_table_sample
 from keras_encdec.analysis.table_sample import Reservoir, plain_text
 from keras_encdec.errors import InputError
-
-
-@pytest.fixture(scope="module")
-def table(tmp_path_factory):
-    return write_table(tmp_path_factory.mktemp("table") / "table")
 
 
 def sources(phrases):

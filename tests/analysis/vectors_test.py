@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 from keras import ops
 from toy_models import SOURCE_WORDS, TARGET_WORDS, save_model
 
@@ -7,11 +6,6 @@ from keras_encdec.analysis.vectors import Vectors, phrase_vectors, project, word
 from keras_encdec.model_directory import ModelDirectory
 
 PHRASES = ["le chat &lt;b&gt;", "la|DET maison|N le chat l&apos; été le chat", "chien"]
-
-
-@pytest.fixture(scope="module")
-def directory(model_dirs):
-    return ModelDirectory.load(model_dirs / "forward")
 
 
 def test_word_vectors_are_the_embeddings(directory):
