@@ -6,6 +6,7 @@ import os
 import stat
 import weakref
 import zlib
+from collections import deque
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 17
 # Longer than any line of text. Without a limit, a file that is not text could be read into memory as one line.
 _LONGEST_LINE = 1 << 26
+_MANY_LINES = 1 << 15
 _GZIP_MAGIC = b"\x1f\x8b"
 # 15 bits, and 16 more for a gzip header and trailer.
 _WINDOW_BITS = 31
@@ -31,14 +33,14 @@ class InputLines:
 
     The first two bytes of the file, not its name, decide whether it is gzipped. A line ends with a line feed, which is
     not part of the line; a carriage return is. The file is read once, in blocks, so that the memory does not depend on
-    its size. Use it as a context manager, or call `close`.
+    its size. Iterate over the lines, or call `take`, but not both. Use it as a context manager, or call `close`.
 
     Args:
         path: the file, or its URL; "-" is the standard input; or a FilePart.
 
     Attributes:
         path: the path of the file, as errors name it.
-        line_number: int. Number of the last line yielded, from 1.
+        line_number: int. Number of the last line yielded or taken, from 1.
         bytes_read: int. Bytes read so far of the file on disk; compressed bytes if it is gzipped.
         bytes_total: int. Size of the file on disk, 0 when it is a pipe.
         ended_with_newline: bool. Whether the last line had a line feed; `None` until all lines are read.
@@ -77,6 +79,9 @@ class InputLines:
         else:
             self._open_file(path)
         self._lines = self._iterate()
+        # Blocks that `take` has read ahead, each with the number of its line feeds.
+        self._ahead: deque[tuple[bytes, int]] = deque()
+        self._lines_ahead = self._bytes_of_last_line = 0
 
     def _open_part(self, part: "FilePart") -> None:
         self.path, self.line_number = part.path, part.first_line - 1
@@ -133,6 +138,47 @@ class InputLines:
         self._lines.close()
         self._file.close()
 
+    def take(self, number: int) -> bytes:
+        """Reads the next lines together, which is faster than one after another.
+
+        Args:
+            number: int. How many lines.
+
+        Returns:
+            bytes: the lines with their line feeds; at the end of the file fewer lines, the last perhaps without one.
+
+        Raises:
+            InputError: as during iteration.
+        """
+        while self._lines_ahead < number and (block := self._block or self._read(self._lines_ahead)):
+            self._block = b""
+            self._keep_ahead(block)
+        taken, missing = [], number
+        while self._ahead and missing:
+            block, count = self._ahead.popleft()
+            if count >= missing:
+                rest = block.split(b"\n", missing)[missing]
+                if rest:
+                    self._ahead.appendleft((rest, count - missing))
+                block, count = block[: len(block) - len(rest)], missing
+            taken.append(block)
+            missing -= count
+        self._lines_ahead -= number - missing
+        data = b"".join(taken)
+        ended = not data or data.endswith(b"\n")
+        self.line_number += number - missing + (not ended)
+        if missing and self.ended_with_newline is None:
+            self.ended_with_newline = ended
+        return data
+
+    def _keep_ahead(self, block: bytes) -> None:
+        count = block.count(b"\n")
+        self._ahead.append((block, count))
+        self._lines_ahead += count
+        self._bytes_of_last_line = len(block) - block.rfind(b"\n") - 1 if count else self._bytes_of_last_line + len(block)
+        if self._bytes_of_last_line > _LONGEST_LINE:
+            raise self._too_long(self.line_number + self._lines_ahead + 1)
+
     def _check_read_once(self) -> None:
         other = InputLines._standard_input and InputLines._standard_input()
         if other and not other._file.closed:
@@ -143,8 +189,8 @@ class InputLines:
                 self.path,
             )
 
-    def _read(self) -> bytes:
-        place = self.line_number + 1
+    def _read(self, lines_ahead: int = 0) -> bytes:
+        place = self.line_number + lines_ahead + 1
         try:
             with explained(self.path, "to read", place):
                 return next(self._blocks, b"")
@@ -169,19 +215,17 @@ class InputLines:
                 pending.append(block)
                 held += len(block)
                 if held > _LONGEST_LINE:
-                    raise InputError(
-                        f"found a line of more than {_LONGEST_LINE >> 20} MiB",
-                        "expected lines of text",
-                        "name a text file, plain or gzipped",
-                        path=self.path,
-                        line=number + 1,
-                    )
+                    raise self._too_long(number + 1)
             block = self._read()
         rest = b"".join(pending)
         self.ended_with_newline = not rest
         if rest:
             self.line_number = number + 1
             yield rest
+
+    def _too_long(self, line: int) -> InputError:
+        found = f"found a line of more than {_LONGEST_LINE >> 20} MiB"
+        return InputError(found, "expected lines of text", "name a text file, plain or gzipped", self.path, line)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -214,7 +258,9 @@ def unequal_lines(first: InputLines, second: InputLines) -> InputError:
 
 
 def _count_to_end(lines: InputLines) -> int:
-    for _ in lines:
+    for _ in lines:  # of a file that is iterated over
+        pass
+    while lines.take(_MANY_LINES):  # of one whose lines are taken
         pass
     return lines.line_number
 

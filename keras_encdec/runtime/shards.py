@@ -119,33 +119,43 @@ def cut(
     Raises:
         InputError: if the files cannot be read, or one has more lines than another.
     """
-    number, first, full = 0, 1, 0
-    rows: list[tuple[bytes, ...]] = []
-    for window in windows(_rows(inputs), window_lines, group and (lambda row: group(row[0]))):
-        if full == shard_windows:
-            yield _shard(number, first, rows, inputs, [b"\n"] * len(inputs))
-            number, first, full, rows = number + 1, first + len(rows), 0, []
-        rows += window
-        full += 1
-    yield _shard(number, first, rows, inputs, [b"\n" if lines.ended_with_newline else b"" for lines in inputs])
+    number, first = 0, 1
+    cut_windows = _cut_windows(inputs, window_lines, group)
+    while some := list(itertools.islice(cut_windows, shard_windows)):
+        lines = sum(count for count, _ in some)
+        columns = zip(*(window for _, window in some), strict=True)
+        parts = [
+            FilePart(os.fspath(file.path), first, b"".join(column))
+            for file, column in zip(inputs, columns, strict=True)
+        ]
+        yield Shard(number, lines, tuple(parts))
+        number, first = number + 1, first + lines
 
 
-def _rows(inputs: Sequence[InputLines]) -> Iterator[tuple[bytes, ...]]:
-    """Yields line n of each file."""
-    for row in itertools.zip_longest(*inputs):
-        if None in row:
+def _cut_windows(
+    inputs: Sequence[InputLines], size: int, group: Callable[[bytes], object] | None
+) -> Iterator[tuple[int, list[bytes]]]:
+    """Yields the number of lines of each window, see `windows`, and its lines from each file."""
+    first, *others = inputs
+    done, held = 0, b""  # `held` is the first line of the next window, if it has been read
+    while window := held + first.take(size - bool(held)):
+        count, held = first.line_number - done, b""
+        if group and count == size:
+            last = window[window.rfind(b"\n", 0, -1) + 1 :]
+            key, parts = group(last.removesuffix(b"\n")), [window]
+            while key is not None and count < 2 * size and (held := first.take(1)):
+                if group(held.removesuffix(b"\n")) != key:
+                    break
+                parts.append(held)
+                count, held = count + 1, b""
+            window = b"".join(parts)
+        done += count
+        columns = [window, *(file.take(count) for file in others)]
+        if any(file.line_number != done for file in others):
             raise unequal_lines(*inputs)
-        yield row
-
-
-def _shard(
-    number: int, first: int, rows: Sequence[tuple[bytes, ...]], inputs: Sequence[InputLines], ends: Sequence[bytes]
-) -> Shard:
-    parts = [
-        FilePart(os.fspath(lines.path), first, b"\n".join(column) + end)
-        for column, lines, end in zip(zip(*rows, strict=True), inputs, ends, strict=True)
-    ]
-    return Shard(number, len(rows), tuple(parts))
+        yield count, columns
+    if any(file.take(1) for file in others):
+        raise unequal_lines(*inputs)
 
 
 class ShardFolder:
