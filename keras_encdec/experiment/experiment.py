@@ -5,14 +5,13 @@ import json
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 
-from keras_encdec.errors import FilePath, InputError
+from keras_encdec.errors import FilePath
 from keras_encdec.experiment import moses, stage_functions
 from keras_encdec.experiment.experiment_config import DATA_FILES, ExperimentConfig, FeatureConfig
 from keras_encdec.experiment.experiment_file import load_experiment
 from keras_encdec.experiment.results import ExperimentResult, draw_results, read_result, write_results
 from keras_encdec.experiment.stage_runner import Stage, StageFunction, StageResult, result_folder, run_stages
 from keras_encdec.model_config import model_path
-from keras_encdec.runtime.files import is_url
 from keras_encdec.runtime.remote_folders import LocalFiles
 
 
@@ -50,13 +49,6 @@ def experiment(
         print(experiment("experiment.toml", "table1"))
     """
     config = config if isinstance(config, ExperimentConfig) else load_experiment(config)
-    if is_url(output) and config.baseline.system == "moses":
-        raise InputError(
-            "found a URL and the system moses, whose moses.ini names files by their paths",
-            "expected a directory on this machine",
-            "give a local --output",
-            output,
-        )
     with result_folder(output, "experiment", ended) as (folder, ended_and_saved), LocalFiles() as local:
         stages = plan_stages(config, folder, local)
         results = run_stages(stages, folder / "stages", lambda stage: begun(stage, len(stages)), ended_and_saved)

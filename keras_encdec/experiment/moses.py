@@ -3,16 +3,18 @@
 Moses is used from the directory in which it was built, which has its programs in `bin` and `scripts/training`.
 """
 
+import contextlib
 import os
 import pathlib
 import shutil
 import subprocess
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 
 from keras_encdec.errors import InputError
 from keras_encdec.formats import InputLines, model_words, open_output
 from keras_encdec.formats.encodings import escape
-from keras_encdec.formats.moses_ini import IniLine
+from keras_encdec.formats.moses_ini import IniLine, name_features
 from keras_encdec.formats.phrase_table import number_of_scores
 from keras_encdec.runtime.workers import available_processors
 
@@ -27,6 +29,9 @@ PROGRAMS = (
     "bin/evaluator",
     "scripts/training/filter-model-given-input.pl",
 )
+
+# Features of a moses.ini that `write_moses_ini` makes, by the name of the file that each reads.
+_FEATURES = {"phrase_table": "TranslationModel0", "language_model": "LM0"}
 
 # Distance-based reordering, and the initial weights of Moses's own train-model.perl.
 _INI = """[input-factors]
@@ -99,6 +104,32 @@ def write_moses_ini(phrase_table: pathlib.Path, language_model: pathlib.Path, ou
         file.write(_INI.format(order=order, scores=scores, weights=" ".join(["0.2"] * scores), **paths).encode())
 
 
+@contextlib.contextmanager
+def _placed(ini: pathlib.Path, models: Mapping[str, pathlib.Path]) -> Iterator[pathlib.Path]:
+    """Yields a moses.ini that names files where this run has them: copies of remote files have new paths in each run.
+
+    Args:
+        ini: the moses.ini of an earlier stage, perhaps of an earlier run.
+        models: dict from the names in `_FEATURES` to the files. Other names are ignored.
+    """
+    files = {_FEATURES[name]: path.absolute() for name, path in models.items() if name in _FEATURES}
+    if not files:
+        yield ini.absolute()
+        return
+    with InputLines(ini) as read:
+        lines = [IniLine(number, line.decode("utf-8", "surrogateescape")) for number, line in enumerate(read, 1)]
+    section = ""
+    for line in lines:
+        section = line.enter(section)
+    for line in name_features(lines):
+        if line.name in files:
+            line.set_argument("path", os.fspath(files[line.name]))
+    with tempfile.TemporaryDirectory() as folder:
+        placed = pathlib.Path(folder, "moses.ini")
+        placed.write_bytes("".join(f"{line.text}\n" for line in lines).encode("utf-8", "surrogateescape"))
+        yield placed
+
+
 def files_of_ini(ini: pathlib.Path) -> list[pathlib.Path]:
     """Returns the existing files that a moses.ini names for its features: tables and language models."""
     with InputLines(ini) as lines:
@@ -126,32 +157,33 @@ def tune_moses(
         output: directory.
         moses_dir: str. Directory of Moses.
         nbest_size: int. Hypotheses per sentence.
-        **models: files that the moses.ini names: inputs of the stage, whose paths Moses takes from the moses.ini.
+        **models: files that the moses.ini names. `phrase_table` and `language_model` replace the paths in it.
 
     Raises:
         InputError: if Moses cannot be run, fails, or writes no moses.ini.
     """
     moses = pathlib.Path(moses_dir).absolute()
-    _run(
-        [
-            "perl",
-            moses / TUNER,
-            source.absolute(),
-            target.absolute(),
-            moses / DECODER,
-            ini.absolute(),
-            "--mertdir",
-            moses / "bin",
-            "--working-dir",
-            output.absolute(),
-            "--nbest",
-            nbest_size,
-            "--predictable-seeds",
-            "--decoder-flags",
-            f"-threads {available_processors()}",
-        ],
-        output.parent / "tuning.log",
-    )
+    with _placed(ini, models) as placed:
+        _run(
+            [
+                "perl",
+                moses / TUNER,
+                source.absolute(),
+                target.absolute(),
+                moses / DECODER,
+                placed,
+                "--mertdir",
+                moses / "bin",
+                "--working-dir",
+                output.absolute(),
+                "--nbest",
+                nbest_size,
+                "--predictable-seeds",
+                "--decoder-flags",
+                f"-threads {available_processors()}",
+            ],
+            output.parent / "tuning.log",
+        )
     if not (output / "moses.ini").exists():
         log = output.parent / "tuning.log"
         raise InputError("found no moses.ini after tuning", "expected one from mert-moses.pl", f"read {log}", output)
@@ -173,30 +205,31 @@ def decode_with_moses(
         nbest: file to write, not gzipped.
         moses_dir: str. Directory of Moses.
         nbest_size: int. Hypotheses per sentence.
-        **models: files that the tuned moses.ini names: inputs of the stage, whose paths Moses takes from it.
+        **models: see `tune_moses`.
 
     Raises:
         InputError: if Moses cannot be run or fails.
     """
     moses, unfinished = pathlib.Path(moses_dir).absolute(), nbest.with_name(nbest.name + ".unfinished")
-    _run(
-        [
-            moses / DECODER,
-            "-f",
-            (tuned / "moses.ini").absolute(),
-            "-input-file",
-            source.absolute(),
-            "-threads",
-            available_processors(),
-            "-n-best-list",
-            unfinished.absolute(),
-            nbest_size,
-            "distinct",
-            "-include-segmentation-in-n-best",
-            "true",
-        ],
-        nbest.with_suffix(".log"),
-    )
+    with _placed(tuned / "moses.ini", models) as placed:
+        _run(
+            [
+                moses / DECODER,
+                "-f",
+                placed,
+                "-input-file",
+                source.absolute(),
+                "-threads",
+                available_processors(),
+                "-n-best-list",
+                unfinished.absolute(),
+                nbest_size,
+                "distinct",
+                "-include-segmentation-in-n-best",
+                "true",
+            ],
+            nbest.with_suffix(".log"),
+        )
     os.replace(unfinished, nbest)
 
 

@@ -175,7 +175,9 @@ class InputLines:
         count = block.count(b"\n")
         self._ahead.append((block, count))
         self._lines_ahead += count
-        self._bytes_of_last_line = len(block) - block.rfind(b"\n") - 1 if count else self._bytes_of_last_line + len(block)
+        self._bytes_of_last_line = (
+            len(block) - block.rfind(b"\n") - 1 if count else self._bytes_of_last_line + len(block)
+        )
         if self._bytes_of_last_line > _LONGEST_LINE:
             raise self._too_long(self.line_number + self._lines_ahead + 1)
 

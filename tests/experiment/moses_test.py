@@ -1,11 +1,13 @@
 """Stages that run Moses, with programs in its place that record their arguments."""
 
 import os
+import re
 
+import fsspec
 import pytest
 
 from keras_encdec.errors import InputError
-from keras_encdec.experiment import moses
+from keras_encdec.experiment import experiment, moses
 from keras_encdec.formats import read_weights
 
 # Argument after a flag, in shell.
@@ -67,6 +69,56 @@ def test_tunes_and_decodes(files, monkeypatch):
     assert (files / "dev.nbest").read_text().splitlines()[0] == "0 ||| a | b  ||| LM0= -1 ||| -1 ||| 0=0"
     arguments = (files / "dev.nbest.unfinished.arguments").read_text()
     assert f"-f {files / 'tuned' / 'moses.ini'} " in arguments and " 50 distinct -include-segmentation" in arguments
+
+
+def test_tables_may_have_moved_since_the_file_was_made(files):
+    """Copies of remote tables, and of a remote folder of results, are elsewhere in each run."""
+    ini, moved = files / "moses.ini", {"phrase_table": files / "b.gz", "language_model": files / "b.arpa"}
+    moses.write_moses_ini(files / "table.gz", files / "lm.arpa", ini, order=5)
+    moses.tune_moses(files / "dev.en", files / "dev.fr", ini, files / "tuned", files / "moses", 50, **moved)
+    assert read_paths(files / "tuned" / "moses.ini") == [str(path) for path in moved.values()]
+
+    decoder = files / "moses" / moses.DECODER
+    decoder.write_text(DECODER + 'cp "$(after -f "$@")" "$list.ini"\n')
+    moved = {"phrase_table": files / "c.gz", "language_model": files / "c.arpa"}
+    moses.decode_with_moses(files / "dev.en", files / "tuned", files / "dev.nbest", files / "moses", 50, **moved)
+    assert read_paths(files / "dev.nbest.unfinished.ini") == [str(path) for path in moved.values()]
+    before = (files / "tuned" / "moses.ini").read_text()
+    assert (
+        before.replace("b.gz", "c.gz").replace("b.arpa", "c.arpa") == (files / "dev.nbest.unfinished.ini").read_text()
+    ), "all the rest stays"
+
+
+def read_paths(ini):
+    return re.findall(r"path=(\S+)", ini.read_text())
+
+
+def test_an_experiment_in_a_store_goes_on_after_a_failure_of_moses(files):
+    for program in moses.PROGRAMS:
+        if program != moses.DECODER:
+            (files / "moses" / program).touch()
+            (files / "moses" / program).chmod(0o755)
+    (files / "lm.arpa").write_text("kept in the store\n")
+    for name in ("table.gz", "lm.arpa"):
+        with fsspec.open(f"memory://moses/{name}", "wb") as file:
+            file.write((files / name).read_bytes())
+    (files / "dev.fr").write_text("a &amp; b\nc\n")
+    config = files / "experiment.toml"
+    text = "".join(f'{part}_source = "dev.en"\n{part}_target = "dev.fr"\n' for part in ("dev", "test"))
+    tables = 'phrase_table = "memory://moses/table.gz"\nlanguage_model = "memory://moses/lm.arpa"\n'
+    baseline = f'[baseline]\nsystem = "moses"\nmoses_dir = "moses"\n{tables}'
+    config.write_text(f'[data]\n{text}{baseline}[tuning]\nseeds = 1\n[[rows]]\nname = "Baseline"\nfeatures = []\n')
+    decoder = files / "moses" / moses.DECODER
+    decoder.write_text("#!/bin/sh\nexit 3\n")
+    with pytest.raises(InputError, match="found the exit status 3 of moses"):
+        experiment(str(config), "memory://moses/results")
+    features = "LM0= -1 WordPenalty0= -1 PhrasePenalty0= 1 Distortion0= 0 TranslationModel0= 0 0 0 0 0"
+    reads = 'for path in $(sed -n "s/.* path=\\([^ ]*\\).*/\\1/p" "$(after -f "$@")"); do cat "$path" || exit 4; done\n'
+    decoder.write_text(DECODER.replace("LM0= -1", features) + reads)
+    result = experiment(str(config), "memory://moses/results")
+    assert {stage.name: stage.was_run for stage in result.stages}["tune-moses"] is False
+    with fsspec.open("memory://moses/results/results.md", "rt") as file:
+        assert "Baseline" in file.read()
 
 
 def test_a_failure_of_moses_names_its_messages(files):
