@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Self
@@ -164,7 +165,10 @@ class TrainingReporter:
             perplexity: float. Perplexity of the pairs of the round so far.
         """
         if not self.bar:
-            self.say(f"{updates:,} updates, {rate:,.0f} pairs/s, perplexity {perplexity:,.3f}.")
+            self.say(
+                f"{updates:,} updates, {rate:,.0f} pairs/s, loss {math.log(perplexity):.3f} nats per token "
+                f"(perplexity {perplexity:,.3f})."
+            )
 
     def waiting(self, task: str, seconds: float) -> None:
         """Called about every 25 seconds while a single update or validation runs, until the first round has ended.

@@ -44,6 +44,15 @@ class _Text:
             print(f"  {label:{width}}  {value}", flush=True)
 
 
+def _check_exists(path: str) -> None:
+    from keras_encdec.model_config import model_path
+    from keras_encdec.runtime.files import is_url
+
+    if not is_url(path) and not os.path.lexists(model_path(path)):
+        expected = "expected a model directory, an export or the shards of a job"
+        raise InputError("found no such file or directory", expected, "check --path", path)
+
+
 def main(arguments: Arguments, options: DoctorOptions) -> int:
     """Examines as the flags say."""
     shown = DiagnosisOptions(all_backends=options.all_backends)
@@ -52,6 +61,8 @@ def main(arguments: Arguments, options: DoctorOptions) -> int:
         raise InputError("found no such directory", "expected one whose disk is shown", "check --folder", folder)
     with contextlib.suppress(ImportError):  # the diagnosis says which libraries are missing
         check_paths(outputs=[output])
+        for path in arguments["path"]:
+            _check_exists(path)
     show = (lambda section: None) if options.json else _Text(arguments["path"]).show
     diagnosis = diagnose(shown, paths=arguments["path"], folder=folder, show=show)
     if options.json:

@@ -8,6 +8,8 @@ from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 from keras_encdec.configuration import Configuration
 from keras_encdec.experiment.experiment_file import load_experiment
 from keras_encdec.runtime.files import joined
+from keras_encdec.runtime.imports import check_extra
+from keras_encdec.smt.ngrams.ngram_model import check_ngram_model
 
 if TYPE_CHECKING:
     from keras_encdec.experiment import Stage, StageResult
@@ -16,6 +18,12 @@ if TYPE_CHECKING:
 def main(arguments: Arguments, _options: Configuration) -> int:
     """Runs the experiment, and returns the exit status."""
     config = load_experiment(arguments["config"])
+    check_extra("smt", "BLEU", "sacrebleu")
+    check_extra("analysis", "The chart of the results", "matplotlib")
+    if config.baseline.system == "decoder":
+        check_extra("smt", "The decoder", "kenlm")
+        if config.baseline.language_model:
+            check_ngram_model(config.baseline.language_model)
     check_paths(folders=[arguments["output"]])
     import_keras()
     from keras_encdec.experiment.experiment import experiment

@@ -64,17 +64,18 @@ class _LazyPackage(types.ModuleType):
         return sorted({*super().__dir__(), *self._lazy_sources})
 
 
-def check_extra(extra: str, user: str) -> None:
+def check_extra(extra: str, user: str, *libraries: str) -> None:
     """Checks that the libraries of an extra are installed. Call it before anything is loaded or computed.
 
     Args:
         extra: str. The name of the extra, such as "web".
         user: str. What needs it, such as "The page".
+        *libraries: str. The libraries of the extra that are needed. Defaults to those in `LIBRARIES`.
 
     Raises:
         ImportError: if a library is missing. The error names the extra to install.
     """
-    for library in LIBRARIES[extra]:
+    for library in libraries or LIBRARIES[extra]:
         if not importlib.util.find_spec(library):
             raise ImportError(f'{user} needs {library}, which is not installed: pip install "keras-encdec[{extra}]".')
 

@@ -90,6 +90,7 @@ WRONG_PATHS = [
     ("select", [*SELECTED, "--source=input", "--output=out", "--reverse_model_dir=nowhere"]),
     ("select", [*IN_DOMAIN, "--output=out", "--general_source=nowhere"]),
     ("report", ["--model_dir=nowhere", "--output=out"]),
+    ("doctor", ["--path=nowhere"]),
     ("report", ["--model_dir=libreoffice_en_fr", "--output=out", "--compare_with=nowhere"]),
     ("serve", ["--model_dir=nowhere"]),
     ("export", ["--model_dir=nowhere", "--export_dir=out"]),

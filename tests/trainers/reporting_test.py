@@ -59,7 +59,7 @@ def test_a_training_that_a_signal_stops_or_that_fails_says_so(tsv, tmp_path, mon
 def test_updates_are_reported_until_the_first_round_has_ended(tsv, tmp_path, monkeypatch):
     monkeypatch.setattr(UpdateReports.__init__, "__defaults__", (0.0,))
     _, lines = train_tiny(tsv, tmp_path / "model", updates=20)
-    updates = [line for line in lines if re.fullmatch(r"\d+ updates, [\d,]+ pairs/s, perplexity [\d,.]+\.", line)]
+    updates = [line for line in lines if re.fullmatch(r"\d+ updates, [\d,]+ pairs/s, loss [\d.]+ .*", line)]
     first_round = next(i for i, line in enumerate(lines) if line.startswith("Round 1"))
     assert len(updates) >= 5 and all(line in lines[:first_round] for line in updates)
 
@@ -133,4 +133,6 @@ def test_an_update_that_has_only_begun_is_not_said_to_take_long():
             budget.updates_done += 1
             budget.seconds += 0.18
             reports.on_train_batch_end(0, {"perplexity": 2.0})
-    assert len(lines) == 1 and re.fullmatch(r"\d+ updates, \d+ pairs/s, perplexity 2\.000\.", lines[0])
+    assert len(lines) == 1 and re.fullmatch(
+        r"\d+ updates, \d+ pairs/s, loss 0\.693 nats per token \(perplexity 2\.000\)\.", lines[0]
+    )

@@ -34,7 +34,7 @@ from keras_encdec.smt.decoder.phrase_options import (
 )
 from keras_encdec.smt.decoder.phrase_search import DecodingOptions, PhraseSearch
 from keras_encdec.smt.decoder.phrase_translation import PhraseTranslation, distinct_derivations
-from keras_encdec.smt.ngrams.ngram_model import NgramModel
+from keras_encdec.smt.ngrams.ngram_model import NgramModel, check_ngram_model
 
 _SENTENCES_IN_BATCH = 8
 # A rough size of a hypothesis in the list, to estimate the size of the output.
@@ -168,8 +168,7 @@ def decode_nbest(
     check_distinct_files(source, phrase_table, language_model, output)
     options = DecodingOptions.combined(options, values)
     start = time.monotonic()
-    with InputLines(language_model):  # fails now, not after the table is read, if it cannot be opened
-        pass
+    check_ngram_model(language_model)  # fails now, not after the table is read
     with contextlib.nullcontext() if options.in_shards else open_output(output) as file:
         sentences = _sentences(source, options)
         phrases, checked_weights = _phrases(

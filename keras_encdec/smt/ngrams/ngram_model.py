@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _COUNT, _HEADER = re.compile(rb"ngram \s*\d{1,3}\s*=\s*\d{1,15}\s*$"), 30  # number of lines that may hold counts
 _BINARY = b"mmap lm http://kheafield.com/code"  # the start of KenLM's binary files
+_REMEDY = "give an ARPA file or a binary file of KenLM, as encdec-ngram, lmplz or build_binary makes it"
 # KenLM also splits sentences at these, which are part of words here.
 _OTHER_SPACE = frozenset("\v\f\r\0\n")
 
@@ -131,8 +132,23 @@ class NgramModel:
         return log10
 
     def _error(self, found: str, expected: str) -> InputError:
-        remedy = "give an ARPA file or a binary file of KenLM, as encdec-ngram, lmplz or build_binary makes it"
-        return InputError(found, expected, remedy, self._path)
+        return InputError(found, expected, _REMEDY, self._path)
+
+
+def check_ngram_model(path: FilePath) -> None:
+    """Checks that a file begins as an n-gram model does, without kenlm, and without reading all of it.
+
+    Args:
+        path: the file, or its URL.
+
+    Raises:
+        InputError: if it cannot be read, or begins otherwise.
+    """
+    with InputLines(path) as lines:
+        first = next((line for line in lines if line.strip()), b"")
+        if not first.startswith(_BINARY) and first.strip() != b"\\data\\":
+            found = f"found {quoted(first)} as the first line that is not empty"
+            raise InputError(found, "expected \\data\\, or a binary file of KenLM", _REMEDY, path, lines.line_number)
 
 
 @contextlib.contextmanager

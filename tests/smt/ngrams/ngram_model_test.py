@@ -6,6 +6,7 @@ import pytest
 
 from keras_encdec.errors import InputError
 from keras_encdec.smt import NgramModel, estimate_ngrams
+from keras_encdec.smt.ngrams.ngram_model import check_ngram_model
 
 # As SRILM writes it: back-off weights of 0 are left out.
 ARPA = """\\data\\
@@ -101,6 +102,24 @@ def test_a_malformed_file_is_reported_with_the_reason_of_kenlm(tmp_path, old, ne
     with pytest.raises(InputError, match=r"arpa: found a file that KenLM cannot read \(.*\), expected an n-gram model"):
         model_of(tmp_path, ARPA.replace(old, new))
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "line"), [(b"hello\n", 1), (b"\n \n\\data\n", 3), (b"\x00\x01\n", 1), (b"\n\n", 2), (b"mmap lm", 1)]
+)
+def test_a_file_that_begins_otherwise_is_found_before_it_is_loaded(tmp_path, content, line):
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises(
+        InputError, match=rf"file, line {line}: found .* first line that is not empty, expected \\data\\"
+    ):
+        check_ngram_model(tmp_path / "file")
+
+
+@pytest.mark.parametrize("beginning", ["", "\n  \n"])
+def test_what_kenlm_reads_begins_as_an_n_gram_model_does(tmp_path, beginning):
+    (tmp_path / "arpa").write_text(beginning + ARPA)
+    check_ngram_model(tmp_path / "arpa")
+    NgramModel(tmp_path / "arpa")
 
 
 @pytest.mark.parametrize("number", ["-3.3e9999", "-1e30"])
