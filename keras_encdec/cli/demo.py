@@ -168,7 +168,7 @@ def _remove_earlier_demonstration(
         InputError: if one of the files is not from an earlier demonstration.
     """
     from keras_encdec.errors import InputError
-    from keras_encdec.runtime.files import exists, is_url, joined
+    from keras_encdec.runtime.files import exists, is_url, joined, remove
     from keras_encdec.runtime.remote import remote_sizes
     from keras_encdec.trainers.train import training_lock
 
@@ -181,25 +181,12 @@ def _remove_earlier_demonstration(
         if _is_from_demonstration(model_dir, config, data):
             # The settings go last: if this process is killed, the next one still recognizes the demonstration.
             for path in (*outputs, *models, model_dir):
-                _remove(path)
+                remove(path)
         elif models:
             raise InputError("found another model", expected, remedy, model_dir)
     for path in outputs:
         if exists(path):
             raise InputError("found another file", expected, remedy, path)
-
-
-def _remove(path: str) -> None:
-    """Removes a file or folder, local or remote, if it exists."""
-    from keras_encdec.runtime.files import is_url
-    from keras_encdec.runtime.remote import remove_remote
-
-    if is_url(path):
-        remove_remote(path)
-    elif os.path.isdir(path):
-        shutil.rmtree(path)
-    else:
-        pathlib.Path(path).unlink(missing_ok=True)
 
 
 def _is_from_demonstration(model_dir: str, config: "TrainingConfig", data: "TrainingData") -> bool:

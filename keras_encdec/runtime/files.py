@@ -6,11 +6,18 @@ import hashlib
 import io
 import os
 import re
+import shutil
 import stat
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import FilePath, InputError, explained
-from keras_encdec.runtime.remote import RemoteInput, check_remote_readable, is_remote_file, remote_exists
+from keras_encdec.runtime.remote import (
+    RemoteInput,
+    check_remote_readable,
+    is_remote_file,
+    remote_exists,
+    remove_remote,
+)
 
 #: The path that means the standard input or output.
 STANDARD_STREAM = "-"
@@ -96,6 +103,22 @@ def read_contents(path: FilePath) -> bytes:
 def exists(path: FilePath) -> bool:
     """Returns whether there is a file or folder at a path or URL."""
     return remote_exists(os.fspath(path)) if is_url(path) else os.path.exists(path)
+
+
+def remove(path: FilePath) -> None:
+    """Removes a file or folder, local or remote, if it exists.
+
+    Raises:
+        InputError: if it cannot be removed.
+    """
+    if is_url(path):
+        remove_remote(os.fspath(path))
+        return
+    with explained(path, "to remove it"):
+        if os.path.isdir(path):
+            shutil.rmtree(path)
+        elif os.path.lexists(path):
+            os.unlink(path)
 
 
 def is_file(path: FilePath) -> bool:

@@ -12,15 +12,14 @@ import itertools
 import json
 import os
 import pathlib
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Self, TypeVar
 
 from keras_encdec.errors import FilePath, InputError, explained
-from keras_encdec.runtime.files import exists, is_url, joined, read_contents
+from keras_encdec.runtime.files import exists, is_url, joined, read_contents, remove
 from keras_encdec.runtime.input_lines import BrokenGzip, FilePart, InputLines, decompressed, unequal_lines
 from keras_encdec.runtime.open_output import open_output
-from keras_encdec.runtime.remote import remote_contents, remove_remote
+from keras_encdec.runtime.remote import remote_contents
 
 # Name of the manifest, and of the record of a finished shard, after the shard's number.
 MANIFEST, DONE = "manifest.json", ".done.json"
@@ -281,11 +280,9 @@ class ShardFolder:
                 output.write(self.read(shard, number))
 
     def remove(self) -> None:
-        """Removes the folder."""
-        if is_url(self.path):
-            remove_remote(self.path)
-        else:
-            shutil.rmtree(self.path, ignore_errors=True)
+        """Removes the folder, if that is possible: the output does not depend on it."""
+        with contextlib.suppress(InputError):
+            remove(self.path)
 
     def _part(self, shard: int, output: int) -> str:
         suffix = ".gz" if self._compressed[output] else ""
@@ -297,12 +294,7 @@ class ShardFolder:
     def _forget(self, shard: int) -> None:
         """Removes the record of a shard."""
         del self.done[shard]
-        path = self._record(shard)
-        if is_url(path):
-            remove_remote(path)
-        else:
-            with explained(path, "to remove a file"):
-                os.unlink(path)
+        remove(self._record(shard))
 
     def _check(self, expected: Mapping[str, object]) -> None:
         """Compares the manifest in the folder with that of the job."""
