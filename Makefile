@@ -10,7 +10,7 @@ EXTRAS = dev,docs,jax,torch,serving,smt,ngram,analysis,web,ray,metrics,opusfilte
 demo: $(VENV)/installed
 	$(BIN)/encdec-demo --minutes=$(MINUTES)
 
-# The trained model of the package, with a fixed seed, in about ten minutes. A training in build/ that was stopped
+# The trained model of the package, with a fixed seed, in a few minutes. A training in build/ that was stopped
 # continues; `make clean` removes it.
 packaged-model: $(VENV)/installed
 	rm -rf build/libreoffice_en_fr

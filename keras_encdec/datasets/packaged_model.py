@@ -16,12 +16,16 @@ from keras_encdec.decoding import BeamSampler, TextGenerator
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.model_config import CONFIG, HISTORY, SOURCE_VOCABULARY, TARGET_VOCABULARY, WEIGHTS
 from keras_encdec.model_directory import ModelDirectory, replace_weights
+from keras_encdec.pruning import prune_model
+from keras_encdec.sparse_weights import store_sparse
 from keras_encdec.trainers import TrainingConfig, TrainingData, TrainingResult, train
 from keras_encdec.trainers.model_card import ModelCard
 from keras_encdec.trainers.preparation import unigram_perplexity, validation_batches
 from keras_encdec.trainers.training_files import PREPARED, save_settings
 
 SIZES = {"embedding_dim": 64, "units": 200, "maxout_units": 128, "output_rank": 64}
+# Share of the weights that are pruned, and how the rest is trained afterwards.
+PRUNED, RETRAINED = 0.4, {"epochs": 2.0, "learning_rate": 0.004, "round_updates": 100}
 EXAMPLES = (
     "the number of",
     "open the file",
@@ -43,8 +47,10 @@ have not endorsed it.
 REMARK = """\
 A small English-French model to start with, of phrases of LibreOffice's help and user interface. It comes with
 keras-encdec, whose commands find it by its name; `make packaged-model` makes it again. The phrase table comes with
-keras-encdec, too, and is derived from LibreOffice; see `NOTICE` and `LICENSE`. The weights are stored in float16. A
-unigram model has a perplexity of {:.1f} per token on the same held-out pairs.
+keras-encdec, too, and is derived from LibreOffice; see `NOTICE` and `LICENSE`. After {epochs:g} epochs of training with
+the settings below, {share:.0%} of the weights were pruned and the others trained for {more:g} epochs more
+(`--initial_model`, `--keep_pruned`), from a learning rate of {rate:g} on. The weights are stored in float16, without
+the zeros. A unigram model has a perplexity of {unigrams:.1f} per token on the same held-out pairs.
 """
 
 
@@ -72,14 +78,15 @@ class PackagedModel:
 
 
 def build_packaged_model(work_dir: FilePath, output: FilePath, epochs: float = 7.0) -> PackagedModel:
-    """Trains the model that comes with the package, and writes it without the files that only training needs.
+    """Trains and prunes the model that comes with the package, and writes it without what only training needs.
 
-    The weights are stored in float16, compressed; Keras gives them the model's float32 when it loads them.
+    The weights are stored in float16, compressed, without zeros; the loaded model has float32.
 
     Args:
-        work_dir: directory to train in. If a training in it was stopped, it continues; if it has ended, it is used.
+        work_dir: directory for the model before it is pruned and after it. If a training there was stopped, it
+            continues; if it has ended, it is used.
         output: the model directory to write, which must not exist yet.
-        epochs: float. Passes over the pairs. Defaults to `7`.
+        epochs: float. Passes over the pairs before the model is pruned. Defaults to `7`.
 
     Returns:
         PackagedModel.
@@ -94,10 +101,17 @@ def build_packaged_model(work_dir: FilePath, output: FilePath, epochs: float = 7
     config = TrainingConfig.from_preset("small", epochs=epochs, schedule="cosine", model=SIZES, tensorboard=False)
     table = str(dataset.phrase_table)
     data = TrainingData.from_preset("small", phrase_table=table, held_out_fraction=0.02, held_out_pairs=1000)
-    result = train(config, data, work_dir, resume=True)
-    if result.signal is not None:
-        raise KeyboardInterrupt
-    work = pathlib.Path(work_dir)
+    dense, pruned, work = (pathlib.Path(work_dir) / name for name in ("dense", "pruned", "retrained"))
+    first = _trained(config, data, dense)
+    if not pruned.exists():
+        prune_model(dense, pruned, share=PRUNED)
+    again = config.replace(initial_model=str(pruned), keep_pruned=True, **RETRAINED)
+    second = _trained(again, data, work)
+    assert second.best is not None
+    best = dataclasses.replace(second.best, updates=first.updates + second.best.updates)
+    result = dataclasses.replace(
+        second, best=best, updates=first.updates + second.updates, seconds=first.seconds + second.seconds
+    )
     folder.mkdir(parents=True)
     for name in (CONFIG, SOURCE_VOCABULARY, TARGET_VOCABULARY, HISTORY, WEIGHTS):
         shutil.copyfile(work / name, folder / name)
@@ -106,8 +120,16 @@ def build_packaged_model(work_dir: FilePath, output: FilePath, epochs: float = 7
     save_settings(folder, config, data.replace(phrase_table="/".join(dataset.phrase_table.parts[-2:])))
     written = folder / f"{WEIGHTS}.partial"
     written.write_bytes(in_half_precision((folder / WEIGHTS).read_bytes()))
+    store_sparse(written)
     replace_weights(folder, written)
     return _described(config, data, result, work, folder)
+
+
+def _trained(config: TrainingConfig, data: TrainingData, folder: pathlib.Path) -> TrainingResult:
+    result = train(config, data, folder, resume=True)
+    if result.signal is not None:
+        raise KeyboardInterrupt
+    return result
 
 
 def in_half_precision(content: bytes) -> bytes:
@@ -158,7 +180,9 @@ def _described(
     result = dataclasses.replace(result, best=dataclasses.replace(result.best, val_perplexity=measured))
     generated = TextGenerator([directory]).generate(EXAMPLES, BeamSampler(1))
     lines = [f"| {source} | {' '.join(best.words)} |" for source, [best] in zip(EXAMPLES, generated, strict=True)]
-    remark = REMARK.format(unigrams) + "\n| source | greedy translation |\n|---|---|\n" + "\n".join(lines)
+    more, rate = RETRAINED["epochs"], RETRAINED["learning_rate"]
+    remark = REMARK.format(epochs=config.epochs, share=PRUNED, more=more, rate=rate, unigrams=unigrams)
+    remark += "\n| source | greedy translation |\n|---|---|\n" + "\n".join(lines)
     weights, numbers = directory.model.count_params(), (len(trained), len(held_out.indices))
     ModelCard(config, data, result, directory, weights, *numbers, ("en", "fr"), "mpl-2.0", remark).write()
     return PackagedModel(folder, measured, unigrams, sum(path.stat().st_size for path in folder.iterdir()))

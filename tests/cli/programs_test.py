@@ -3,6 +3,7 @@
 import importlib
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -14,6 +15,7 @@ import pytest
 from in_process import in_process
 
 from keras_encdec.cli.command import GUIDES
+from keras_encdec.model_config import model_path
 
 SCRIPTS = tomllib.loads((pathlib.Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["scripts"]
 
@@ -181,7 +183,11 @@ WRONG_MODELS = [
     ("train", [*RESUMED, "--batch_size=3"], "found --units=1000, expected --units=8 as in the training to resume"),
     ("train", [*RESUMED, "--batch_size=3", "--units=8", "--reverse"], "was trained without --reverse"),
     ("train", [RESUMED[0], *RESUMED[2:], "--tasks=tasks.toml"], "found --tasks, expected none as in the training"),
-    ("train", [*BEGUN, "--keep_pruned"], "found no weight that is zero, expected a pruned model with --keep_pruned"),
+    (
+        "train",
+        [*NEW, "--initial_model=dense", "--keep_pruned"],
+        "found no weight that is zero, expected a pruned model with --keep_pruned",
+    ),
     ("prune", ["--model_dir=pruned", "--output=out", "--share=0.4"], "50.0% of the model's weights are already z"),
     ("score", ["--input=input", "--output=out", *INI, "--moses_ini=links"], "links: found no phrase table"),
     ("score", ["--input=input", "--output=out", *INI, "--moses_ini=ini"], "ini, line 2: found num-features=2, exp"),
@@ -235,10 +241,12 @@ def test_a_model_that_a_command_cannot_use_is_found_before_keras_is_imported(tmp
     (tmp_path / "nbest").write_text("0 ||| b ||| RNN0= -1 ||| -1\n")
     (tmp_path / "ini").write_text("[feature]\nPhraseDictionaryMemory name=T num-features=2 path=t\n[weight]\nT= 1 1\n")
     save_description(tmp_path / "pruned")
-    with h5py.File(tmp_path / "weights", "w") as weights:
-        weights["matrix"] = np.eye(2)
-    with zipfile.ZipFile(tmp_path / "pruned" / "best.keras", "w") as archive:
-        archive.write(tmp_path / "weights", "model.weights.h5")
+    shutil.copytree(model_path("libreoffice_en_fr"), tmp_path / "dense")
+    for name, matrix in (("pruned", np.eye(2)), ("dense", np.ones((2, 2)))):
+        with h5py.File(tmp_path / "weights", "w") as weights:
+            weights["matrix"] = matrix
+        with zipfile.ZipFile(tmp_path / name / "best.keras", "w") as archive:
+            archive.write(tmp_path / "weights", "model.weights.h5")
     (tmp_path / "empty").touch()
     (tmp_path / "latin").write_bytes(b"\xe9t\xe9\n")
     parts = 'encoder = "s"\ndecoder = "t"\n'

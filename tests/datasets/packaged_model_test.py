@@ -13,6 +13,7 @@ from keras_encdec.datasets.packaged_model import build_packaged_model, in_half_p
 from keras_encdec.errors import InputError
 from keras_encdec.formats import InputLines, open_output
 from keras_encdec.model_directory import ModelDirectory, load_model
+from keras_encdec.sparse_weights import count_zeros, is_sparse
 from keras_encdec.trainers import TrainingConfig
 
 
@@ -47,5 +48,8 @@ def test_it_is_trained_measured_and_described(tmp_path, monkeypatch):
     assert f"{made.perplexity:.3f}" in (made.path / "README.md").read_text()
     assert str(made).startswith(f"{made.size:,} bytes")
     assert ModelDirectory.load(made.path).checksums()["best.keras"]
+    zeros, weights = count_zeros(made.path / "best.keras")
+    assert is_sparse(made.path / "best.keras") and 0.39 < zeros / weights < 0.43
+    assert "40% of the weights were pruned" in (made.path / "README.md").read_text()
     with pytest.raises(InputError, match="out: found a model or another file, expected no such path yet"):
         build_packaged_model(tmp_path / "work", tmp_path / "out", epochs=1)
