@@ -192,7 +192,7 @@ def _check_shards(folder: pathlib.Path) -> tuple[str, list[str]]:
 
 
 def _part_checksum(folder: pathlib.Path, name: str) -> str:
-    from keras_encdec.runtime.input_lines import BrokenGzip, decompressed
+    from keras_encdec.runtime.decompression import BrokenGzip, decompressed
 
     plain, compressed = folder / name, folder / f"{name}.gz"
     digest = hashlib.sha256()

@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Self, TypeVar
 
 from keras_encdec.errors import FilePath, InputError, explained
+from keras_encdec.runtime.decompression import BrokenGzip, decompressed
 from keras_encdec.runtime.files import exists, is_url, joined, read_contents, remove
-from keras_encdec.runtime.input_lines import BrokenGzip, FilePart, InputLines, decompressed, unequal_lines
+from keras_encdec.runtime.input_lines import FilePart, InputLines, unequal_lines
 from keras_encdec.runtime.open_output import open_output
 from keras_encdec.runtime.remote import remote_contents
 
