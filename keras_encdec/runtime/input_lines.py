@@ -76,8 +76,8 @@ class InputLines:
         else:
             self._open_file(path, parallel)
         self._lines = self._iterate()
-        # Blocks that `take` has read ahead, each with the number of its line feeds.
-        self._ahead: deque[tuple[bytes, int]] = deque()
+        # Blocks that `take` has read ahead: each with where it goes on, and the number of line feeds from there on.
+        self._ahead: deque[tuple[bytes, int, int]] = deque()
         self._lines_ahead = self._bytes_of_last_line = 0
 
     def _open_part(self, part: "FilePart") -> None:
@@ -158,13 +158,16 @@ class InputLines:
             self._keep_ahead(block)
         taken, missing = [], number
         while self._ahead and missing:
-            block, count = self._ahead.popleft()
+            block, start, count = self._ahead.popleft()
+            end = len(block)
             if count >= missing:
-                rest = block.split(b"\n", missing)[missing]
-                if rest:
-                    self._ahead.appendleft((rest, count - missing))
-                block, count = block[: len(block) - len(rest)], missing
-            taken.append(block)
+                end = start
+                for _ in range(missing):
+                    end = block.index(b"\n", end) + 1
+                if end < len(block):
+                    self._ahead.appendleft((block, end, count - missing))
+                count = missing
+            taken.append(block[start:end])
             missing -= count
         self._lines_ahead -= number - missing
         data = b"".join(taken)
@@ -176,7 +179,7 @@ class InputLines:
 
     def _keep_ahead(self, block: bytes) -> None:
         count = block.count(b"\n")
-        self._ahead.append((block, count))
+        self._ahead.append((block, 0, count))
         self._lines_ahead += count
         self._bytes_of_last_line = (
             len(block) - block.rfind(b"\n") - 1 if count else self._bytes_of_last_line + len(block)
