@@ -1,4 +1,6 @@
-"""Stores weights with many zeros in little space: a bit mask or column indices, and the values that are not zero.
+"""Stores weights in little space: those with many zeros without them, and those of any model in float16.
+
+A sparse array is a bit mask or column indices, and the values that are not zero.
 
 A `.keras` file is a zip archive with the weights in `model.weights.h5`. In a sparse file the member is called
 `sparse.weights.h5`, and each array that becomes smaller this way is a group instead of a dataset:
@@ -129,6 +131,34 @@ def store_sparse(path: FilePath) -> bool:
     return True
 
 
+def store_half(path: FilePath) -> None:
+    """Stores the float32 arrays of a `.keras` file in float16, compressed, in place.
+
+    A model that is loaded from it has the dtypes of its configuration, with every backend.
+
+    Args:
+        path: path of the file, sparse or not. It is replaced when the new file is complete.
+    """
+    path = pathlib.Path(path)
+    partial = path.with_name(f"{path.name}.half")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            name = SPARSE if SPARSE in archive.namelist() else DENSE
+            content = _copied(archive.read(name), _copy_half)
+            _write(archive, partial, {name: (name, content)}, zipfile.ZIP_DEFLATED)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def is_half(path: FilePath) -> bool:
+    """Returns whether a `.keras` file has arrays in float16."""
+    with zipfile.ZipFile(path) as archive:
+        name = SPARSE if SPARSE in archive.namelist() else DENSE
+        with archive.open(name) as member, h5py.File(member, "r") as weights:
+            return _any_item(weights, lambda item: isinstance(item, h5py.Dataset) and item.dtype == np.float16)
+
+
 @contextlib.contextmanager
 def dense_file(path: FilePath) -> Iterator[pathlib.Path]:
     """Yields a `.keras` file that Keras can load, in place of one that may be sparse.
@@ -197,9 +227,14 @@ def count_zeros(path: FilePath) -> tuple[int, int]:
     return zeros, size
 
 
-def _write(archive: zipfile.ZipFile, path: pathlib.Path, replaced: Mapping[str, tuple[str, bytes]]) -> None:
+def _write(
+    archive: zipfile.ZipFile,
+    path: pathlib.Path,
+    replaced: Mapping[str, tuple[str, bytes]],
+    compression: int = zipfile.ZIP_STORED,
+) -> None:
     """Writes the members of an archive to another one, some of them under another name with another content."""
-    with zipfile.ZipFile(path, "w") as written:
+    with zipfile.ZipFile(path, "w", compression) as written:
         for name in archive.namelist():
             new_name, content = replaced[name] if name in replaced else (name, archive.read(name))
             written.writestr(new_name, content)
@@ -249,6 +284,15 @@ def _copy_sparse(target: h5py.File, name: str, item: h5py.Group | h5py.Dataset) 
     group.attrs.update({**item.attrs, _MARK: list(item.shape)})
     for part, array in parts.items():
         group.create_dataset(part, data=array)
+    return True
+
+
+def _copy_half(target: h5py.File, name: str, item: h5py.Group | h5py.Dataset) -> bool:
+    if not isinstance(item, h5py.Dataset) or not item.ndim:
+        return False
+    array = item[()]
+    array = array.astype(np.float16) if array.dtype == np.float32 else array
+    target.create_dataset(name, data=array).attrs.update(item.attrs)
     return True
 
 

@@ -5,6 +5,7 @@ import shutil
 import zipfile
 
 import h5py
+import keras
 import ml_dtypes
 import numpy as np
 import pytest
@@ -15,13 +16,16 @@ from hypothesis.extra import numpy as arrays
 
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import load_model
+from keras_encdec.pruning.pruning_masks import prune_weights
 from keras_encdec.sparse_weights import (
     SPARSE,
     count_zeros,
     decoded,
     dense_file,
     encoded,
+    is_half,
     is_sparse,
+    store_half,
     store_sparse,
 )
 
@@ -172,3 +176,22 @@ def test_contradictory_arrays_are_named(files, tmp_path):
             written.writestr(name, content)
     with pytest.raises(InputError, match="its sparse weights .* are damaged: its mask has"):
         load_model(path)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_weights_in_half_precision_load_as_float32(tmp_path, sparse):
+    words = [f"w{i}" for i in range(500)]
+    path = toy_models.save_model(tmp_path / "model", words, words) / "best.keras"
+    if sparse:
+        model = load_model(path)
+        prune_weights(model, 0.5, "class_blind")
+        model.save(path)
+        assert store_sparse(path)
+    smaller = shutil.copyfile(path, tmp_path / "smaller.keras")
+    store_half(smaller)
+    assert is_half(smaller) and not is_half(path) and is_sparse(smaller) == sparse
+    assert smaller.stat().st_size < 0.7 * path.stat().st_size
+    for weight, before in zip(load_model(smaller).weights, load_model(path).weights, strict=True):
+        assert keras.backend.standardize_dtype(weight.dtype) == "float32"
+        halved = keras.ops.convert_to_numpy(before).astype("float16").astype("float32")
+        np.testing.assert_array_equal(keras.ops.convert_to_numpy(weight), halved)

@@ -1,13 +1,8 @@
 """Makes the small trained model that comes with the package, from the phrase table that comes with it."""
 
 import dataclasses
-import io
 import pathlib
 import shutil
-import zipfile
-
-import h5py
-import numpy as np
 
 from keras_encdec.analysis import perplexity
 from keras_encdec.data import PreparedPairs
@@ -17,7 +12,7 @@ from keras_encdec.errors import FilePath, InputError
 from keras_encdec.model_config import CONFIG, HISTORY, SOURCE_VOCABULARY, TARGET_VOCABULARY, WEIGHTS
 from keras_encdec.model_directory import ModelDirectory, replace_weights
 from keras_encdec.pruning import prune_model
-from keras_encdec.sparse_weights import store_sparse
+from keras_encdec.sparse_weights import store_half, store_sparse
 from keras_encdec.trainers import TrainingConfig, TrainingData, TrainingResult, train
 from keras_encdec.trainers.model_card import ModelCard
 from keras_encdec.trainers.preparation import unigram_perplexity, validation_batches
@@ -119,8 +114,9 @@ def build_packaged_model(work_dir: FilePath, output: FilePath, epochs: float = 7
     (folder / "NOTICE").write_text(NOTICE, encoding="utf-8")
     save_settings(folder, config, data.replace(phrase_table="/".join(dataset.phrase_table.parts[-2:])))
     written = folder / f"{WEIGHTS}.partial"
-    written.write_bytes(in_half_precision((folder / WEIGHTS).read_bytes()))
+    shutil.copyfile(folder / WEIGHTS, written)
     store_sparse(written)
+    store_half(written)
     replace_weights(folder, written)
     return _described(config, data, result, work, folder)
 
@@ -130,42 +126,6 @@ def _trained(config: TrainingConfig, data: TrainingData, folder: pathlib.Path) -
     if result.signal is not None:
         raise KeyboardInterrupt
     return result
-
-
-def in_half_precision(content: bytes) -> bytes:
-    """Stores the weights of a `.keras` file in float16, compressed.
-
-    Args:
-        content: bytes of the file.
-
-    Returns:
-        bytes of a file that `keras.saving.load_model` loads on every backend, with the dtypes of the model.
-    """
-    made = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(content)) as archive, zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as smaller:
-        for name in archive.namelist():
-            member = archive.read(name)
-            smaller.writestr(name, _halved(member) if name.endswith(".h5") else member)
-    return made.getvalue()
-
-
-def _halved(content: bytes) -> bytes:
-    """Copies an HDF5 file with its float32 arrays in float16, whose bytes are shuffled and compressed."""
-    made = io.BytesIO()
-    with h5py.File(io.BytesIO(content), "r") as weights, h5py.File(made, "w") as smaller:
-
-        def copy(name: str, item: h5py.Group | h5py.Dataset) -> None:
-            if isinstance(item, h5py.Group):
-                copied = smaller.require_group(name)
-            elif item.dtype == np.float32 and item.ndim:
-                copied = smaller.create_dataset(name, data=item[()].astype("float16"), compression=9, shuffle=True)
-            else:
-                copied = smaller.create_dataset(name, data=item[()])
-            copied.attrs.update(item.attrs)
-
-        smaller.attrs.update(weights.attrs)
-        weights.visititems(copy)
-    return made.getvalue()
 
 
 def _described(

@@ -14,7 +14,7 @@ from keras_encdec.pruning.pruning_options import PruningOptions
 from keras_encdec.runtime.files import check_absent, is_url
 from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.unfinished import temporary_folder_beside
-from keras_encdec.sparse_weights import store_sparse
+from keras_encdec.sparse_weights import is_half, store_half, store_sparse
 
 # Files to copy besides those whose checksums are in `config.json`.
 _OTHERS = ("settings.toml", "LICENSE", "NOTICE")
@@ -74,9 +74,9 @@ def prune_model(
     """Sets the smallest weights of a model to zero, and writes the result as a new model directory.
 
     The classes of weights are each layer's matrices on each side, both embeddings, attention and the softmax, see
-    `weight_classes`. Biases are kept. The file of the weights is sparse, see `keras_encdec.sparse_weights`; everything
-    that reads model directories reads it as before, and scores with the dense weights. `train` continues from the
-    pruned model with `initial_model` and `keep_pruned`.
+    `weight_classes`. Biases are kept. The file of the weights is sparse, see `keras_encdec.sparse_weights`, and in
+    float16 if that of the model is. Everything that reads model directories reads it as before, and scores with the
+    dense weights. `train` continues from the pruned model with `initial_model` and `keep_pruned`.
 
     Args:
         model_dir: path of a model directory, or the name of a model of the package. It is not changed.
@@ -125,4 +125,6 @@ def _write(directory: ModelDirectory, folder: pathlib.Path) -> None:
     written = folder / f"pruned.{WEIGHTS}"
     directory.model.save(written)
     store_sparse(written)
+    if is_half(directory.path / WEIGHTS):
+        store_half(written)
     replace_weights(folder, written)

@@ -2,31 +2,16 @@
 
 import dataclasses
 
-import keras
-import numpy as np
 import pytest
-import toy_models
 from tiny_trainings import QUICK
 
 from keras_encdec.datasets import libreoffice_en_fr, packaged_model
-from keras_encdec.datasets.packaged_model import build_packaged_model, in_half_precision
+from keras_encdec.datasets.packaged_model import build_packaged_model
 from keras_encdec.errors import InputError
 from keras_encdec.formats import InputLines, open_output
-from keras_encdec.model_directory import ModelDirectory, load_model
+from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.sparse_weights import count_zeros, is_sparse
 from keras_encdec.trainers import TrainingConfig
-
-
-def test_weights_in_half_precision_load_as_float32(tmp_path):
-    words = [f"w{i}" for i in range(500)]
-    path = toy_models.save_model(tmp_path / "model", words, words) / "best.keras"
-    smaller = tmp_path / "smaller.keras"
-    smaller.write_bytes(in_half_precision(path.read_bytes()))
-    assert smaller.stat().st_size < 0.7 * path.stat().st_size
-    for weight, before in zip(load_model(smaller).weights, load_model(path).weights, strict=True):
-        assert keras.backend.standardize_dtype(weight.dtype) == "float32"
-        halved = keras.ops.convert_to_numpy(before).astype("float16").astype("float32")
-        np.testing.assert_array_equal(keras.ops.convert_to_numpy(weight), halved)
 
 
 def test_it_is_trained_measured_and_described(tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 """Pruned model directories: every architecture, what is kept, what is refused."""
 
 import json
+import shutil
 
 import keras
 import numpy as np
@@ -10,11 +11,12 @@ from keras import ops
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
-from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.model_directory import ModelDirectory, replace_weights
 from keras_encdec.models import build_model
 from keras_encdec.pruning import PruningOptions, prune_model
 from keras_encdec.pruning.pruning_masks import pruned_share, weight_classes
 from keras_encdec.scoring import TextScorer
+from keras_encdec.sparse_weights import is_half, store_half
 
 WORDS = [f"w{i}" for i in range(20)]
 ARCHITECTURES = {
@@ -76,6 +78,17 @@ def test_scores_are_those_of_the_dense_weights(model, tmp_path, uncompiled):
     dense = keras.saving.load_model(tmp_path / "dense.keras")
     [score] = TextScorer(pruned).score([(["w1", "w2"], ["w3", "w4"])])
     assert float(dense.score([[4, 5, 2]], [[6, 7, 2]])[0]) == pytest.approx(float(score), abs=1e-5)
+
+
+def test_a_model_stored_in_half_precision_stays_so(model, tmp_path):
+    halved = shutil.copytree(model, tmp_path / "halved")
+    store_half(shutil.copyfile(model / "best.keras", halved / "made"))
+    replace_weights(halved, halved / "made")
+    result = prune_model(halved, tmp_path / "pruned", share=0.6)
+    assert is_half(result.path / "best.keras") and result.size < result.size_before
+    pairs = (ModelDirectory.load(path).model.get_weights() for path in (halved, result.path))
+    for before, after in zip(*pairs, strict=True):
+        np.testing.assert_array_equal(after[after != 0], before[after != 0])
 
 
 @pytest.mark.parametrize("share", [0, 1])
