@@ -289,7 +289,6 @@ def tasks(folder: pathlib.Path) -> dict[str, Target]:
     from toy_models import SOURCE_WORDS, TARGET_WORDS, save_model
 
     from keras_encdec.decoding.generate_file import generate_file
-    from keras_encdec.model_directory import ModelDirectory
     from keras_encdec.scoring import TextScorer
     from keras_encdec.selection.select_pairs import select_pairs
     from keras_encdec.smt.decoder.phrase_decoder import decode_nbest
@@ -389,8 +388,20 @@ def tasks(folder: pathlib.Path) -> dict[str, Target]:
                 path / "source", path / "table", path / "arpa", path / "output", number_of_processes=1
             ),
         ),
-        "model directory": Target(parts, lambda path: ModelDirectory.load(path)),
+        "model directory": Target(parts, _load),
     }
+
+
+def _load(path: pathlib.Path) -> None:
+    from keras_encdec.model_directory import ModelDirectory
+
+    try:
+        ModelDirectory.load(path)
+    finally:
+        if "tensorflow" in sys.modules:  # which keeps a kernel for each variable of each model, for ever
+            from tensorflow.python.eager import context
+
+            context.context().clear_kernel_cache()
 
 
 def expected(error: BaseException) -> bool:
