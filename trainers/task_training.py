@@ -20,7 +20,7 @@ from keras_encdec.trainers.reporting import TrainingReporter
 from keras_encdec.trainers.tasks import TASKS_FILE, TaskConfig, TrainingTasks
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
-from keras_encdec.trainers.training_files import PREPARED
+from keras_encdec.trainers.training_files import PREPARED, SETTINGS, save_settings
 
 # Distinguishes the random numbers that draw tasks from those that order pairs.
 _DRAWS = 0x7A5C
@@ -147,6 +147,9 @@ def prepare_tasks(
                 # A killed training without a checkpoint may have left weights that do not match the new vocabularies.
                 (folder / WEIGHTS).unlink(missing_ok=True)
                 directory.save_config(config.architecture, model)
+                (folder / SETTINGS).unlink(missing_ok=True)
+                if own := tasks.data_of(name, data):
+                    save_settings(folder, config, own)
         directories[name] = directory
         encoders.setdefault(task.encoder, directory.source_vocabulary)
         decoders.setdefault(task.decoder, directory.target_vocabulary)

@@ -200,6 +200,28 @@ class TrainingTasks:
         """
         return TrainingData(**{**self.main_files, **options})
 
+    def data_of(self, name: str, data: TrainingData) -> TrainingData | None:
+        """Makes the data with which a model of one task can be trained further, by itself.
+
+        Args:
+            name: str. The task.
+            data: TrainingData of the main task: how to read the files of all tasks.
+
+        Returns:
+            TrainingData, with the files of the task, and without files to validate on, which are the main task's;
+            `None` for a task whose pairs are halves of sentences, because no file has them.
+        """
+        task = self.tasks[name]
+        files: dict[str, str | None] = dict.fromkeys(PAIR_FILES) | task.pair_files
+        if task.kind == "autoencoder":
+            files |= {"source": task.text, "target": task.text}
+        elif task.kind != "translation":
+            return None
+        files["source_vocabulary"] = self.vocabularies("encoder").get(task.encoder)
+        files["target_vocabulary"] = self.vocabularies("decoder").get(task.decoder)
+        in_tokens = {"tokenize": False, "lowercase": False} if task.phrase_table else {}
+        return data.replace(**files, **in_tokens, validation=())
+
     def check_together(self, config: TrainingConfig, data: TrainingData) -> None:
         """Checks that the options of the training and of its data work with several tasks.
 

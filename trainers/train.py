@@ -16,7 +16,7 @@ from keras_encdec.backend.training_step import StepCompilation, prepare_process_
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import Batches, PreparedPairs
 from keras_encdec.errors import InputError
-from keras_encdec.model_config import CONFIG, WEIGHTS
+from keras_encdec.model_config import CONFIG, WEIGHTS, task_folder
 from keras_encdec.model_directory import ModelDirectory, record_remark
 from keras_encdec.models import build_model
 from keras_encdec.models.translation_model import TranslationModel, copy_weights
@@ -217,7 +217,8 @@ def _train(job: _Job, resume: bool) -> TrainingResult:
         reporter.already_ended(result)
     elif devices.is_chief:
         if has_begun:
-            update_settings(folder, config)
+            for one in (folder, *(task_folder(folder, name) for name in (job.tasks.others if job.tasks else ()))):
+                update_settings(one, config)
         _conclude(job, prepared, state.model, result)
     return result
 

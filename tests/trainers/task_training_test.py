@@ -9,14 +9,18 @@ import numpy as np
 import pytest
 from tiny_trainings import rounds, tiny_config
 
-from keras_encdec.cli import generate, score
+from keras_encdec.cli import generate, prune, score
+from keras_encdec.cli import train as train_command
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.pruning.pruning_masks import pruned_share
 from keras_encdec.scoring import TextScorer
 from keras_encdec.trainers import TrainingData, TrainingReporter, TrainingTasks, train
 from keras_encdec.trainers.resumption import load_checkpoint
 from keras_encdec.trainers.task_training import drawn_tasks
+from keras_encdec.trainers.tasks import TaskConfig
+from keras_encdec.trainers.training_files import data_before
 
 TASKS = """\
 main = "t"
@@ -106,6 +110,33 @@ def test_commands_take_a_task(several, tmp_path, capsys):
     assert generate.COMMAND.main([*flags, "--task=fr"]) == 1
     sentence = f"{path}: found no task fr in it, expected one of its tasks: t, copy, next; check --task."
     assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("eager")
+def test_the_pruned_model_of_a_task_is_trained_further_with_the_data_of_the_task(several, tmp_path):
+    path, pruned = several[0].model_dir, tmp_path / "pruned"
+    assert prune.COMMAND.main([f"--model_dir={path}", "--task=copy", "--share=0.5", f"--output={pruned}"]) == 0
+    flags = [f"--initial_model={pruned}", "--keep_pruned", f"--model_dir={tmp_path / 'further'}", "--updates=1"]
+    assert train_command.COMMAND.main([*flags, "--round_updates=1"]) == 0
+    further = ModelDirectory.load(tmp_path / "further")
+    assert further.source_vocabulary.words == ModelDirectory.load(path, task="copy").source_vocabulary.words
+    assert pruned_share(further.model) >= 0.5
+    assert data_before(path / "tasks" / "copy").files["target"].endswith("text")
+    assert data_before(path / "tasks" / "next") is None  # no file has the halves of its sentences
+
+
+def test_the_data_of_a_task_are_read_as_those_of_all_tasks_and_validated_on_their_own(tasks_file):
+    loaded = TrainingTasks.load(tasks_file)
+    table = TaskConfig(encoder="s", decoder="x", ratio=1.0, phrase_table="table.gz", source_vocabulary="words")
+    tasks = TrainingTasks("t", {**loaded.tasks, "table": table})
+    data = tasks.training_data(tokenize=True, lowercase=True, validation=("other",), max_length=9)
+    assert data.source_vocabulary == "words"
+    common = {"source_vocabulary": "words", "max_length": 9}
+    assert tasks.data_of("table", data) == TrainingData(phrase_table="table.gz", **common)
+    text = tasks.tasks["copy"].text
+    expected = TrainingData(source=text, target=text, tokenize=True, lowercase=True, **common)
+    assert tasks.data_of("copy", data) == expected
+    assert tasks.data_of("next", data) is None
 
 
 def test_a_model_of_one_task_has_no_other(model_dirs):
