@@ -16,7 +16,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.pruning.pruning_masks import pruned_share
 from keras_encdec.scoring import TextScorer
-from keras_encdec.trainers import TrainingData, TrainingReporter, TrainingTasks, train
+from keras_encdec.trainers import TrainingConfig, TrainingData, TrainingReporter, TrainingTasks, train
 from keras_encdec.trainers.resumption import load_checkpoint
 from keras_encdec.trainers.task_training import drawn_tasks
 from keras_encdec.trainers.tasks import TaskConfig
@@ -137,6 +137,14 @@ def test_the_data_of_a_task_are_read_as_those_of_all_tasks_and_validated_on_thei
     expected = TrainingData(source=text, target=text, tokenize=True, lowercase=True, **common)
     assert tasks.data_of("copy", data) == expected
     assert tasks.data_of("next", data) is None
+
+
+@pytest.mark.usefixtures("eager")
+def test_the_settings_of_each_task_are_those_of_the_resumed_training(tasks_file, tmp_path):
+    for updates in (1, 2):
+        train_tasks(tasks_file, tmp_path / "model", resume=updates > 1, updates=updates, round_updates=1)
+    for folder in (tmp_path / "model", tmp_path / "model" / "tasks" / "copy"):
+        assert TrainingConfig.from_preset(folder / "settings.toml").updates == 2
 
 
 def test_a_model_of_one_task_has_no_other(model_dirs):
