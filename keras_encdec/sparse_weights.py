@@ -121,13 +121,7 @@ def store_sparse(path: FilePath) -> bool:
         with archive.open(DENSE) as member, h5py.File(member, "r") as weights:
             if not _any_item(weights, lambda item: _parts(item) is not None):
                 return False
-        content = _copied(archive.read(DENSE), _copy_sparse)
-        partial = path.with_name(f"{path.name}.sparse")
-        try:
-            _write(archive, partial, {DENSE: (SPARSE, content)})
-            os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
+        _replace(path, archive, {DENSE: (SPARSE, _copied(archive.read(DENSE), _copy_sparse))})
     return True
 
 
@@ -140,23 +134,15 @@ def store_half(path: FilePath) -> None:
         path: path of the file, sparse or not. It is replaced when the new file is complete.
     """
     path = pathlib.Path(path)
-    partial = path.with_name(f"{path.name}.half")
-    try:
-        with zipfile.ZipFile(path) as archive:
-            name = SPARSE if SPARSE in archive.namelist() else DENSE
-            content = _copied(archive.read(name), _copy_half)
-            _write(archive, partial, {name: (name, content)}, zipfile.ZIP_DEFLATED)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with zipfile.ZipFile(path) as archive:
+        name = _member(archive)
+        _replace(path, archive, {name: (name, _copied(archive.read(name), _copy_half))}, zipfile.ZIP_DEFLATED)
 
 
 def is_half(path: FilePath) -> bool:
     """Returns whether a `.keras` file has arrays in float16."""
-    with zipfile.ZipFile(path) as archive:
-        name = SPARSE if SPARSE in archive.namelist() else DENSE
-        with archive.open(name) as member, h5py.File(member, "r") as weights:
-            return _any_item(weights, lambda item: isinstance(item, h5py.Dataset) and item.dtype == np.float16)
+    with zipfile.ZipFile(path) as archive, archive.open(_member(archive)) as member, h5py.File(member, "r") as weights:
+        return _any_item(weights, lambda item: isinstance(item, h5py.Dataset) and item.dtype == np.float16)
 
 
 @contextlib.contextmanager
@@ -220,11 +206,29 @@ def count_zeros(path: FilePath) -> tuple[int, int]:
             size += counted.size
         return False
 
-    with zipfile.ZipFile(path) as archive:
-        name = SPARSE if SPARSE in archive.namelist() else DENSE
-        with archive.open(name) as member, h5py.File(member, "r") as weights:
-            _any_item(weights, count)
+    with zipfile.ZipFile(path) as archive, archive.open(_member(archive)) as member, h5py.File(member, "r") as weights:
+        _any_item(weights, count)
     return zeros, size
+
+
+def _member(archive: zipfile.ZipFile) -> str:
+    """Returns the name of the member that has the weights."""
+    return SPARSE if SPARSE in archive.namelist() else DENSE
+
+
+def _replace(
+    path: pathlib.Path,
+    archive: zipfile.ZipFile,
+    replaced: Mapping[str, tuple[str, bytes]],
+    compression: int = zipfile.ZIP_STORED,
+) -> None:
+    """Replaces a file by what `_write` makes of the archive in it, when that is complete."""
+    partial = path.with_name(f"{path.name}.new")
+    try:
+        _write(archive, partial, replaced, compression)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _write(

@@ -9,7 +9,6 @@ from keras_encdec.cli.task_command import Arguments, check_paths, show_summary, 
 from keras_encdec.formats import pair_format
 from keras_encdec.formats.record_reader import LEFT_OUT
 from keras_encdec.runtime.files import check_distinct_files, is_file
-from keras_encdec.runtime.imports import check_extra
 from keras_encdec.selection.selection_options import TRANSLATION_MODELS, SelectionOptions, check_corpus
 from keras_encdec.smt.ngrams.ngram_model import check_ngram_model
 from keras_encdec.trained_model import TrainedModel, check_is_language_model, check_translates
@@ -48,7 +47,6 @@ def main(arguments: Arguments, options: SelectionOptions) -> None:
         else:
             check_is_language_model(model.has_source, model.path, f"--{name}")
     for path in ngram_models:
-        check_extra("ngram", "An n-gram model", "kenlm")
         check_ngram_model(path)
     check_distinct_files(text["input"], text.get("source"))
     reading = options.encoding, options.on_error, LEFT_OUT

@@ -12,7 +12,7 @@ from keras_encdec.errors import FilePath, InputError
 from keras_encdec.model_config import CONFIG, HISTORY, SOURCE_VOCABULARY, TARGET_VOCABULARY, WEIGHTS
 from keras_encdec.model_directory import ModelDirectory, replace_weights
 from keras_encdec.pruning import prune_model
-from keras_encdec.sparse_weights import store_half, store_sparse
+from keras_encdec.sparse_weights import store_half
 from keras_encdec.trainers import TrainingConfig, TrainingData, TrainingResult, train
 from keras_encdec.trainers.model_card import ModelCard
 from keras_encdec.trainers.preparation import unigram_perplexity, validation_batches
@@ -108,14 +108,13 @@ def build_packaged_model(work_dir: FilePath, output: FilePath, epochs: float = 7
         second, best=best, updates=first.updates + second.updates, seconds=first.seconds + second.seconds
     )
     folder.mkdir(parents=True)
-    for name in (CONFIG, SOURCE_VOCABULARY, TARGET_VOCABULARY, HISTORY, WEIGHTS):
+    for name in (CONFIG, SOURCE_VOCABULARY, TARGET_VOCABULARY, HISTORY):
         shutil.copyfile(work / name, folder / name)
     shutil.copyfile(dataset.phrase_table.parent / "LICENSE", folder / "LICENSE")
     (folder / "NOTICE").write_text(NOTICE, encoding="utf-8")
     save_settings(folder, config, data.replace(phrase_table="/".join(dataset.phrase_table.parts[-2:])))
     written = folder / f"{WEIGHTS}.partial"
-    shutil.copyfile(folder / WEIGHTS, written)
-    store_sparse(written)
+    shutil.copyfile(work / WEIGHTS, written)  # sparse, as the training wrote it
     store_half(written)
     replace_weights(folder, written)
     return _described(config, data, result, work, folder)

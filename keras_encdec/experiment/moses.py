@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from keras_encdec.errors import InputError
 from keras_encdec.formats import InputLines, model_words, open_output
 from keras_encdec.formats.encodings import escape
-from keras_encdec.formats.moses_ini import IniLine, name_features
+from keras_encdec.formats.moses_ini import IniLine, enter_sections, name_features
 from keras_encdec.formats.phrase_table import number_of_scores
 from keras_encdec.runtime.workers import available_processors
 
@@ -118,9 +118,7 @@ def _placed(ini: pathlib.Path, models: Mapping[str, pathlib.Path]) -> Iterator[p
         return
     with InputLines(ini) as read:
         lines = [IniLine(number, line.decode("utf-8", "surrogateescape")) for number, line in enumerate(read, 1)]
-    section = ""
-    for line in lines:
-        section = line.enter(section)
+    enter_sections(lines)
     for line in name_features(lines):
         if line.name in files:
             line.set_argument("path", os.fspath(files[line.name]))

@@ -6,12 +6,11 @@ import hashlib
 import json
 import os
 import pathlib
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from keras_encdec.errors import FilePath, InputError, explained
-from keras_encdec.runtime.files import file_checksum, is_url
+from keras_encdec.runtime.files import file_checksum, is_url, remove
 from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.settings_files import Json, read_record, write_json
 from keras_encdec.runtime.unfinished import directory_lock
@@ -199,8 +198,4 @@ def _checksums(stage: Stage) -> dict[str, str] | None:
 
 def _remove_outputs(stage: Stage) -> None:
     for path in stage.outputs.values():
-        with explained(path, "to remove"):
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink(missing_ok=True)
+        remove(path)

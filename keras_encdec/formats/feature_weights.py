@@ -7,7 +7,7 @@ from operator import mul
 from keras_encdec.errors import FilePath, InputError, quoted, shortened
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK
 from keras_encdec.formats.fields import LARGEST, split_tokens
-from keras_encdec.formats.moses_ini import IniLine, name_features, weight_values
+from keras_encdec.formats.moses_ini import IniLine, enter_sections, name_features, weight_values
 from keras_encdec.runtime.input_lines import InputLines
 
 # Moses does not tune this feature, and therefore leaves it out of n-best lists.
@@ -102,11 +102,7 @@ def read_weights(path: FilePath) -> tuple[dict[str, list[float]], set[str]]:
         texts = [line.decode("utf-8", "surrogateescape") for line in raw]
     texts[0] = texts[0].removeprefix(BYTE_ORDER_MARK)
     lines = [IniLine(number, text) for number, text in enumerate(texts, start=1)]
-    section, sections = "", set[str]()
-    for line in lines:
-        section = line.enter(section)
-        sections.add(section)
-    where = "" if sections == {""} else "weight"
+    where = "" if enter_sections(lines) == {""} else "weight"
     weights: dict[str, list[float]] = {}
     for line in lines:
         if line.section == "weight-overwrite" and line.words:
@@ -223,9 +219,9 @@ def replace_moses_weights(text: str, weights: Weights, path: FilePath | None = N
     TM0= 1 2
     """
     lines = [IniLine(number, line) for number, line in enumerate(text.split("\n"), start=1)]
-    section, written = "", set[str]()
+    enter_sections(lines)
+    written = set[str]()
     for line in lines:
-        section = line.enter(section)
         name = " ".join(line.words).partition("=")[0]
         if line.section == "weight" and name in weights:
             line.replace_words(_line(name, weights[name]))

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from keras_encdec.errors import FilePath, InputError, quoted, shortened
 from keras_encdec.formats.fields import LARGEST, finite_number
@@ -108,6 +108,22 @@ class IniLine:
         return match
 
 
+def enter_sections(lines: Iterable[IniLine]) -> set[str]:
+    """Sets the section of every line.
+
+    Args:
+        lines: the IniLine of a whole file, in order.
+
+    Returns:
+        set of str. The names of the sections, and "" for lines before the first.
+    """
+    section, names = "", set[str]()
+    for line in lines:
+        section = line.enter(section)
+        names.add(section)
+    return names
+
+
 def name_features(lines: list[IniLine]) -> list[IniLine]:
     """Sets the name of every feature: the given name, or its class and a number, counted as by Moses.
 
@@ -198,9 +214,7 @@ def rewrite_moses_ini(
             path=path,
         )
     lines = [IniLine(number, line) for number, line in enumerate(text.split("\n"), start=1)]
-    section = ""
-    for line in lines:
-        section = line.enter(section)
+    enter_sections(lines)
     features = name_features(lines)
     table = _find_table(features, lines, feature, path)
     count = _number_of_features(table, table_scores, path)

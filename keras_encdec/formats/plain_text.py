@@ -1,12 +1,11 @@
 """Plain text: sentences, one per line, and pairs of text in tab-separated columns or in two files."""
 
-import codecs
 import dataclasses
 from collections.abc import Callable, Generator, Sequence
 from typing import ClassVar
 
 from keras_encdec.errors import FilePath, InputError
-from keras_encdec.formats.encodings import FileEncoding
+from keras_encdec.formats.encodings import FileEncoding, without_mark
 from keras_encdec.formats.pair_format import (
     DECIMAL_COLUMNS,
     Column,
@@ -134,8 +133,8 @@ class ParallelReader(PairReader):
         source = source.removesuffix(b"\r")
         texts: list[str] = []
         # The line is written as tab-separated columns, which a tab or a byte-order mark within a text would break.
-        mark = codecs.BOM_UTF8 if self.lines.line_number == 1 else b""
-        raw = source.replace(b"\t", b" ") + b"\t" + target.removeprefix(mark).replace(b"\t", b" ")
+        unmarked = without_mark(target, self.lines.line_number)
+        raw = source.replace(b"\t", b" ") + b"\t" + unmarked.replace(b"\t", b" ")
         for data, lines in ((source, self.lines), (target.removesuffix(b"\r"), self._target_lines)):
             try:
                 texts.append(self.decode(data))

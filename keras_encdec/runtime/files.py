@@ -114,7 +114,7 @@ def remove(path: FilePath) -> None:
     if is_url(path):
         remove_remote(os.fspath(path))
         return
-    with explained(path, "to remove it"):
+    with explained(path, "to remove"):
         if os.path.isdir(path):
             shutil.rmtree(path)
         elif os.path.lexists(path):

@@ -159,6 +159,7 @@ def decode_nbest(
 
     Raises:
         ConfigurationError: a ValueError, for options that cannot be used.
+        ImportError: if kenlm is not installed, which the extra `ngram` installs.
         InputError: when a file cannot be read, the weights do not fit the table, or a sentence is too long.
 
     Example:
@@ -168,7 +169,7 @@ def decode_nbest(
     check_distinct_files(source, phrase_table, language_model, output)
     options = DecodingOptions.combined(options, values)
     start = time.monotonic()
-    check_ngram_model(language_model)  # fails now, not after the table is read
+    check_ngram_model(language_model)  # rather than after the table is read
     with contextlib.nullcontext() if options.in_shards else open_output(output) as file:
         sentences = _sentences(source, options)
         phrases, checked_weights = _phrases(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from keras_encdec.errors import FilePath, InputError, quoted, shortened
 from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.fields import LARGEST
+from keras_encdec.runtime.imports import check_extra
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.remote_folders import LocalFiles
 from keras_encdec.smt.ngrams.ngram_estimation import END, UNKNOWN
@@ -136,14 +137,16 @@ class NgramModel:
 
 
 def check_ngram_model(path: FilePath) -> None:
-    """Checks that a file begins as an n-gram model does, without kenlm, and without reading all of it.
+    """Checks that kenlm is installed, and that a file begins as an n-gram model does, without reading all of it.
 
     Args:
         path: the file, or its URL.
 
     Raises:
+        ImportError: if kenlm is not installed.
         InputError: if it cannot be read, or begins otherwise.
     """
+    check_extra("ngram", "An n-gram model", "kenlm")
     with InputLines(path) as lines:
         first = next((line for line in lines if line.strip()), b"")
         if not first.startswith(_BINARY) and first.strip() != b"\\data\\":

@@ -1,6 +1,7 @@
 """N-gram models that KenLM reads."""
 
 import gzip
+import sys
 
 import pytest
 
@@ -120,6 +121,12 @@ def test_what_kenlm_reads_begins_as_an_n_gram_model_does(tmp_path, beginning):
     (tmp_path / "arpa").write_text(beginning + ARPA)
     check_ngram_model(tmp_path / "arpa")
     NgramModel(tmp_path / "arpa")
+
+
+def test_kenlm_is_looked_for_before_the_file(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "kenlm", None)
+    with pytest.raises(ImportError, match=r'needs kenlm, which is not installed: pip install "keras-encdec\[ngram\]"'):
+        check_ngram_model(tmp_path / "none")
 
 
 @pytest.mark.parametrize("number", ["-3.3e9999", "-1e30"])
