@@ -5,11 +5,12 @@ import os
 __version__ = "0.1.0"
 
 
-def _checkout() -> list[str]:
-    """Returns the folder that contains `trainers` and `export` in a checkout, where they are next to this package.
+def _checkout_folders() -> list[str]:
+    """Lists the further folders in which Python has to look for `keras_encdec.trainers` and `keras_encdec.export`.
 
-    Python prefers a checkout in the working directory to the installed package, so both must be found there. The
-    project's name in pyproject.toml shows that the folder is such a checkout.
+    An installed package contains both, so the list is empty. In a checkout they lie next to this package: the list is
+    the checkout's folder, which the project's name in pyproject.toml identifies. A checkout in the working directory
+    needs this even where the package is installed, because Python prefers the checkout.
     """
     package = os.path.dirname(os.path.abspath(__file__))
     folder = os.path.dirname(package)
@@ -22,4 +23,4 @@ def _checkout() -> list[str]:
         return []
 
 
-__path__ += _checkout()
+__path__ += _checkout_folders()

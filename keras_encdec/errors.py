@@ -34,7 +34,10 @@ def shortened(name: str, most: int = _MOST_QUOTED) -> str:
 
 
 def _printable(text: str) -> str:
-    """Replaces what could move a terminal's cursor, reverse its text or end its line by backslash escapes."""
+    """Replaces unprintable characters with backslash escapes.
+
+    They could move a terminal's cursor, reverse its text or end its line.
+    """
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
@@ -118,13 +121,13 @@ _EXPLANATIONS = {
     errno.EEXIST: ("found a file of this name", "remove it or name another path"),
     errno.ENOTDIR: ("found a file where the path needs a directory", "check the path"),
     errno.EISDIR: ("found a directory", "name a file"),
-    errno.EACCES: ("found no permission", "change the permissions or name another path"),
-    errno.EPERM: ("found no permission", "change the permissions or name another path"),
+    errno.EACCES: ("found that permission is denied", "change the permissions or name another path"),
+    errno.EPERM: ("found that permission is denied", "change the permissions or name another path"),
     errno.EROFS: ("found a read-only file system", "name a path on another one"),
     errno.ENAMETOOLONG: ("found a name that is too long for the file system", "name a shorter path"),
     errno.ENOSPC: ("found the disk full", "free space or name a path on another disk, and run again"),
     errno.EDQUOT: ("found the disk quota used up", "free space or name a path elsewhere, and run again"),
-    errno.EFBIG: ("found the file larger than is allowed here", "raise the limit (ulimit -f), and run again"),
+    errno.EFBIG: ("found that the file exceeds the size limit", "raise the limit (ulimit -f), and run again"),
 }
 
 

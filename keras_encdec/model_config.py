@@ -19,7 +19,7 @@ VOCABULARIES = (SOURCE_VOCABULARY, TARGET_VOCABULARY, SOURCE_CHARACTERS, TARGET_
 NOT_A_MODEL = "expected a model directory made by encdec-train"
 # The model that encdec-serve serves if no other is named.
 STARTER = "libreoffice_en_fr"
-# Nothing is trained in this folder: `make packaged-model` makes what is in it.
+# The folder of the models that come with the package, which `make packaged-model` makes.
 PACKAGED = pathlib.Path(__file__).parent / "packaged_models"
 
 
@@ -52,22 +52,27 @@ def model_path(model: FilePath) -> pathlib.Path:
 
 
 def task_folder(folder: pathlib.Path, task: str) -> pathlib.Path:
-    """Returns the folder of a task that is not the main task, in the model directory of a training of several tasks."""
+    """Returns the folder of a task's model in the directory of a model that was trained on several tasks.
+
+    Args:
+        folder: pathlib.Path of the directory, which is itself the folder of the main task.
+        task: str. Name of another task.
+    """
     return folder / "tasks" / task
 
 
 def task_path(model: FilePath, task: str | None) -> pathlib.Path:
-    """Finds the model directory of a task.
+    """Finds the model directory of one task of a model that was trained on several tasks.
 
     Args:
-        model: path of a model directory.
-        task: str. Name of a task of its training; `None` for the main task.
+        model: path of the model directory.
+        task: str. Name of one of its tasks; `None` for the main task.
 
     Returns:
-        pathlib.Path. That of the main task is the model directory.
+        pathlib.Path. For the main task, the path of `model` itself.
 
     Raises:
-        InputError: if it is not a model directory, or its training had no such task.
+        InputError: if `model` is not a model directory, or was not trained on this task.
     """
     path = model_path(model)
     if task is None:
@@ -144,7 +149,7 @@ def read_model_config(path: pathlib.Path) -> dict[str, Json]:
         if found == FORMAT and not isinstance(config.get("has_source", True), bool):
             raise ValueError("its has_source is neither true nor false")
         if found == FORMAT and not _is_checksums(config.get("sha256", {})):
-            raise ValueError("its checksums are not those of its vocabularies and weights")
+            raise ValueError("its sha256 is not a list of checksums of its vocabularies and weights")
     except (FileNotFoundError, NotADirectoryError):
         other = "found a file" if path.is_file() else "found no such directory"
         what = f"found no {CONFIG} in it" if path.is_dir() else other
@@ -163,8 +168,9 @@ def read_model_config(path: pathlib.Path) -> dict[str, Json]:
             "use the version that made it, or train again",
             path / CONFIG,
         )
-    config.setdefault("sha256", {})  # the first versions saved no checksums, and later ones none of the weights
-    # The first version recognized language models by their number of source words, 0.
+    # The first versions saved no checksums, and later ones only those of the vocabularies.
+    config.setdefault("sha256", {})
+    # In the first version, a model without source words was a language model.
     config.setdefault("has_source", config.get("model", {}).get("source_words") != 0)
     return config
 

@@ -36,15 +36,15 @@ from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.runtime.files import file_checksum, is_url
 from keras_encdec.sparse_weights import dense_file
 from keras_encdec.text import Tokenizer, Vocabulary
-from keras_encdec.trained_model import check_direction
+from keras_encdec.trained_model import TrainedModel, check_direction
 
 
 @dataclasses.dataclass
 class ModelDirectory:
     """A model, its vocabularies and its tokenization.
 
-    `source` and `target` are the model's own: the source of a reverse model, which gives p(source | target), is the
-    user's target.
+    Source and target are those of the model. A reverse model gives p(source | target): its source is the user's
+    target.
 
     Attributes:
         path: pathlib.Path.
@@ -127,23 +127,21 @@ class ModelDirectory:
                 nothing with those of other tasks. Defaults to `None`: the main task.
 
         Raises:
-            InputError: when it is not a model directory, is of another format, a vocabulary or the weights are not
-                those of the training, its parts do not fit, or its training had no such task.
+            InputError: if it is not a model directory or has another format, if a vocabulary or the weights have
+                changed since the training or do not fit together, or if the model was not trained on this task.
         """
         path = task_path(path, task)
         config = read_model_config(path)
         _check_vocabularies(path, config["sha256"])
+        saved = TrainedModel(path, config)
         directory = cls(
             path,
-            Vocabulary.load(path / SOURCE_VOCABULARY) if config["has_source"] else Vocabulary([]),
-            Vocabulary.load(path / TARGET_VOCABULARY),
-            config["direction"] == "reverse",
-            config["tokenization"],
+            saved.source_vocabulary,
+            saved.target_vocabulary,
+            saved.reverse,
+            saved.tokenization,
             training=config.get("training", {}),
         )
-        for name, vocabulary in directory.vocabularies.items():
-            if _CHARACTERS[name] in config["sha256"]:
-                vocabulary.characters = Vocabulary.load(path / _CHARACTERS[name])
         if weights:
             _check_weights(path, config["sha256"])
             directory.model = load_model(path / WEIGHTS)
@@ -183,7 +181,7 @@ class ModelDirectory:
         """The vocabularies by the names of their files."""
         return {SOURCE_VOCABULARY: self.source_vocabulary, TARGET_VOCABULARY: self.target_vocabulary}
 
-    def character_numbers(self) -> dict[str, int]:
+    def character_counts(self) -> dict[str, int]:
         """Returns the number of characters of each side that has them, by the name of the model's argument."""
         sides = {"source_characters": self.source_vocabulary, "target_characters": self.target_vocabulary}
         return {name: len(side.characters) for name, side in sides.items() if side.characters is not None}
@@ -217,10 +215,10 @@ class ModelDirectory:
                     "put back the vocabulary the model was trained with",
                     self.path / name,
                 )
-        for argument, number in self.character_numbers().items():
-            if number != getattr(self.model, argument, None):
+        for argument, count in self.character_counts().items():
+            if count != getattr(self.model, argument, None):
                 raise InputError(
-                    f"found {number} {argument.replace('_', ' ')}",
+                    f"found {count} {argument.replace('_', ' ')}",
                     f"expected {getattr(self.model, argument, None)}, the number of the weights in {WEIGHTS}",
                     "put back the characters the model was trained with",
                     self.path,
@@ -330,7 +328,10 @@ def _write_config(folder: pathlib.Path, config: Mapping[str, object]) -> None:
 
 
 def _check_vocabularies(folder: pathlib.Path, checksums: Mapping[str, str]) -> None:
-    """Checks the vocabularies of a model directory: with words in another order, the ids would mean other words."""
+    """Checks that the vocabularies are those of the training.
+
+    With other words, or the same words in another order, the model's ids would mean the wrong words.
+    """
     expected = {name: checksum for name, checksum in checksums.items() if name != WEIGHTS}
     for name, checksum in expected.items():
         found = file_checksum(folder / name)
@@ -340,12 +341,16 @@ def _check_vocabularies(folder: pathlib.Path, checksums: Mapping[str, str]) -> N
 
 
 def _check_weights(folder: pathlib.Path, checksums: Mapping[str, str]) -> None:
-    """Checks the weights: those of another model of the same sizes would load, and score wrongly."""
+    """Checks that the weights are those of the training.
+
+    The weights of another model of the same sizes would load without an error, and give wrong results.
+    """
     for _ in range(3):
         expected = checksums.get(WEIGHTS, [])
         if not expected or not (folder / WEIGHTS).is_file() or file_checksum(folder / WEIGHTS) in expected:
             return
-        checksums = read_model_config(folder)["sha256"]  # a running training may have replaced both meanwhile
+        # A training that is running may have replaced the weights and their checksum since `checksums` was read.
+        checksums = read_model_config(folder)["sha256"]
     raise _changed(folder / WEIGHTS, "", expected[0])
 
 

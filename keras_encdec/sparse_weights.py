@@ -1,18 +1,20 @@
-"""Stores weights in little space: those with many zeros without them, and those of any model in float16.
+"""Makes files of weights smaller: leaves out the zeros of arrays with many zeros, or stores numbers in float16.
 
-A sparse array is a bit mask or column indices, and the values that are not zero.
+A sparse array is stored as its values that are not zero, with a bit mask or column indices that say where they are.
 
-A `.keras` file is a zip archive with the weights in `model.weights.h5`. In a sparse file the member is called
-`sparse.weights.h5`, and each array that becomes smaller this way is a group instead of a dataset:
+A `.keras` file is a zip archive with the weights in an HDF5 file, `model.weights.h5`. In a sparse file its name is
+`sparse.weights.h5`, and each array that becomes smaller this way is an HDF5 group instead of a dataset:
 
-    mask          one bit an element in row-major order, 1 where the element is stored, the highest bit of a byte first
-    or            row_counts, the number of stored elements of each row, and columns, their positions in the row,
-                  both in the smallest unsigned type
+    mask          one bit per element in row-major order, the highest bit of a byte first: 1 if the element is stored;
+                  or, in place of mask:
+    row_counts    the number of stored elements of each row, in the smallest unsigned type
+    columns       the position in its row of each stored element, in the smallest unsigned type
     values        the stored elements, in row-major order
     sparse        an attribute with the shape of the array, besides the attributes of the dataset
 
-The shape of an array of any rank is folded to `(rows, columns)`, columns its last axis. Only elements whose bits are
-all zero are left out, so that the arrays come back bit by bit. Reading needs no Keras.
+An array of any rank is treated as a matrix `(rows, columns)` whose columns are its last axis. Only elements whose bits
+are all zero are left out (not -0.0), so that the array that is read equals the original bit for bit. Reading needs no
+Keras.
 """
 
 import contextlib
@@ -85,17 +87,20 @@ def decoded(parts: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarr
     flat = np.zeros(size, values.dtype)
     if "mask" in parts:
         if len(parts["mask"]) != -(-size // 8):
-            raise ValueError(f"its mask has {len(parts['mask'])} bytes, not those of {size} weights")
+            raise ValueError(f"its mask has {len(parts['mask'])} bytes, expected {-(-size // 8)} for {size} weights")
         bits = np.unpackbits(parts["mask"])
         if bits[size:].any() or int(bits.sum()) != len(values):
-            raise ValueError(f"its mask has {int(bits.sum())} weights, its values are {len(values)}")
+            raise ValueError(f"its mask marks {int(bits.sum())} weights, but it has {len(values)} values")
         flat[bits[:size].view(bool)] = values
         return flat.reshape(shape)
     counts, indices = parts["row_counts"].astype(np.int64), parts["columns"].astype(np.int64)
     if len(counts) * columns != size or not counts.sum() == len(indices) == len(values):
-        raise ValueError(f"its {len(indices)} columns and {len(values)} values are not those of its rows")
+        raise ValueError(
+            f"it has {len(indices)} column indices and {len(values)} values, but its {len(counts)} rows count "
+            f"{counts.sum()} elements"
+        )
     if len(indices) and not 0 <= indices.min() <= indices.max() < columns:
-        raise ValueError(f"it has a column {indices.max()} in rows of {columns}")
+        raise ValueError(f"it has a column index of {indices.max()} in rows of {columns} columns")
     flat[np.repeat(np.arange(len(counts)) * columns, counts) + indices] = values
     return flat.reshape(shape)
 
@@ -179,9 +184,9 @@ def is_sparse(path: FilePath) -> bool:
 
 
 def count_zeros(path: FilePath) -> tuple[int, int]:
-    """Counts the weights of the matrices in a `.keras` file that are zero.
+    """Counts the weights that are zero in the matrices of a `.keras` file.
 
-    A first row of zeros is not counted: it is the padding of an embedding.
+    If all weights in the first row of a matrix are zero, that row is left out: it is an embedding's row for padding.
 
     Args:
         path: path of the file.
@@ -222,7 +227,7 @@ def _replace(
     replaced: Mapping[str, tuple[str, bytes]],
     compression: int = zipfile.ZIP_STORED,
 ) -> None:
-    """Replaces a file by what `_write` makes of the archive in it, when that is complete."""
+    """Replaces a file with the archive that `_write` makes from it, once that archive is complete."""
     partial = path.with_name(f"{path.name}.new")
     try:
         _write(archive, partial, replaced, compression)

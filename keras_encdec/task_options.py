@@ -32,8 +32,8 @@ class MalformedLinesOption(Configuration):
 
     on_error: str = hyperparameter(
         "stop",
-        "What to do with a malformed line: stop with an error (stop); or count it, and write it with a neutral score "
-        "if the output repeats the lines of the input, otherwise leave it out (keep).",
+        "What to do with a malformed line: stop with an error (stop); or count it and go on (keep). An output that "
+        "repeats the lines of the input then has the line with a neutral score; other outputs leave it out.",
         choices=("stop", "keep"),
     )
 
@@ -44,10 +44,10 @@ class UnknownWordsOption(Configuration):
 
     max_unknown: float | None = hyperparameter(
         None,
-        "Stop with an error when a larger share of the words of a side that is read is unknown to the model, 0 to 1: "
-        "the languages may be swapped, or the text tokenized in another way. Checked while the file is read, after "
-        "some thousand lines each time. Default: no limit; but encdec-score and encdec-generate warn at the end, above "
-        "0.5.",
+        "Largest accepted share of unknown words, 0 to 1. If the model does not know more of the source's or of the "
+        "target's words, stop with an error: the languages may be swapped, or the text tokenized in another way. The "
+        "share is checked every few thousand lines. Default: no limit, but encdec-score and encdec-generate warn at "
+        "the end if it is above 0.5.",
         minimum=0,
         maximum=1,
         group="unknown words",
@@ -79,8 +79,8 @@ class AlignmentOptions(Configuration):
 
     alignments: str | None = hyperparameter(
         None,
-        "File to write the source words that the target words attend to, one line for each target that is written. It "
-        "needs a model with attention.",
+        "File to write alignments to: for each target that is written, a line with the source words that its words "
+        "attend to. Needs a model with attention.",
         group="alignments",
     )
     alignment_format: str | None = hyperparameter(
@@ -191,12 +191,12 @@ class ShardOptions(Configuration):
         return bool(self.number_of_processes or self.shard_lines or self.engine != "local")
 
     @property
-    def elsewhere(self) -> bool:
+    def uses_other_processes(self) -> bool:
         """Whether processes other than this one do the work."""
         return bool(self.number_of_processes or self.engine != "local")
 
     @property
-    def decisive(self) -> dict[str, object]:
+    def output_settings(self) -> dict[str, object]:
         """The options that determine the output, by name: all except those of this class."""
         names = {parameter.name for parameter in ShardOptions.hyperparameters()}
         return {name: value for name, value in self.to_dict().items() if name not in names}

@@ -187,22 +187,19 @@ def check_direction(model: KnownModel, reverse: bool, flag: str) -> None:
         raise InputError(f"found a model of {found}", f"expected one of {expected}", f"check {flag}", model.path)
 
 
-def check_has_source(
-    has_source: bool, path: FilePath, expected: str = "a model with a source", remedy: str = "check --model_dir"
-) -> None:
+def check_has_source(has_source: bool, path: FilePath, remedy: str = "check --model_dir") -> None:
     """Checks that a model has a source.
 
     Args:
-        has_source: bool. Whether it has.
+        has_source: bool. Whether the model has a source.
         path: path of the model directory.
-        expected: str. What was expected, for the error. Defaults to "a model with a source".
         remedy: str. What to do. Defaults to "check --model_dir".
 
     Raises:
         InputError: for a language model.
     """
     if not has_source:
-        raise InputError("found a language model", f"expected {expected}", remedy, path)
+        raise InputError("found a language model", "expected a model with a source", remedy, path)
 
 
 def check_translates(model: TrainedModel, reverse: bool = False, flag: str = "--model_dir") -> None:
@@ -223,7 +220,7 @@ def check_is_language_model(has_source: bool, path: FilePath, flag: str) -> None
     """Checks that a model has no source.
 
     Args:
-        has_source: bool. Whether it has one.
+        has_source: bool. Whether the model has a source.
         path: path of the model directory.
         flag: str. Name of the argument that gave the directory, for the error.
 
@@ -250,7 +247,7 @@ def check_can_replace_unknown(carries_attention: bool, has_position_words: bool)
         )
 
 
-def check_alike(models: Sequence[KnownModel]) -> None:
+def check_ensemble(models: Sequence[KnownModel]) -> None:
     """Checks that models can form an ensemble.
 
     Args:

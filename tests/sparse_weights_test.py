@@ -174,7 +174,7 @@ def test_contradictory_arrays_are_named(files, tmp_path):
                     group["values"] = values[:-1]
                 content = buffer.getvalue()
             written.writestr(name, content)
-    with pytest.raises(InputError, match="its sparse weights .* are damaged: its mask has"):
+    with pytest.raises(InputError, match="its sparse weights .* are damaged: its mask marks"):
         load_model(path)
 
 

@@ -8,8 +8,8 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.trained_model import (
     TrainedModel,
-    check_alike,
     check_can_replace_unknown,
+    check_ensemble,
     check_is_language_model,
     check_translates,
 )
@@ -47,7 +47,7 @@ def test_characters_are_known_from_the_vocabularies(tmp_path):
     assert (plain.spells_words, spelling.spells_words) == (False, True)
     assert spelling.target_vocabulary.characters.words == ["m", "o", "t"]
     with pytest.raises(InputError, match=r"spelling: found another target characters than in .*plain"):
-        check_alike([plain, spelling])
+        check_ensemble([plain, spelling])
 
 
 def test_position_words_or_attention_tell_the_source_of_an_unknown_word(tmp_path):
@@ -72,4 +72,4 @@ def test_kinds_and_directions(tmp_path):
     with pytest.raises(InputError, match="found a translation model.* check --general_target"):
         check_is_language_model(forward.has_source, forward.path, "--general_target")
     with pytest.raises(InputError, match="found another direction"):
-        check_alike([forward, reverse])
+        check_ensemble([forward, reverse])

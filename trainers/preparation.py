@@ -86,7 +86,7 @@ def prepare_pairs(
             given,
             empty_sources=not config.has_source,
             position_words=data.has_position_words,
-            characters=_character_numbers(config),
+            characters=_character_counts(config),
         )
         sizes = {"source": len(source)} if config.has_source else {}
         sizes["target"] = len(target)
@@ -94,11 +94,11 @@ def prepare_pairs(
     return directory or ModelDirectory(folder, source, target, data.reverse, tokenization), pairs
 
 
-def _character_numbers(config: TrainingConfig) -> tuple[int | None, int | None]:
+def _character_counts(config: TrainingConfig) -> tuple[int | None, int | None]:
     """Returns the number of characters of source and target, `None` for a side without characters."""
     values = config.model_config.to_dict()
-    number, sides = values.get("character_shortlist"), values.get("characters")
-    return number if sides in ("source", "both") else None, number if sides in ("target", "both") else None
+    count, sides = values.get("character_shortlist"), values.get("characters")
+    return count if sides in ("source", "both") else None, count if sides in ("target", "both") else None
 
 
 def _check_validation_files(config: TrainingConfig, data: TrainingData) -> None:

@@ -314,7 +314,7 @@ def _new_model(
         if others:
             model = others.new_model(config)
         else:
-            arguments = {**directory.character_numbers(), **config.model_config.to_dict()}
+            arguments = {**directory.character_counts(), **config.model_config.to_dict()}
             model = build_model(config.architecture, *words, **arguments, dtype=config.dtype_policy)
         if initial:
             copy_weights(initial.model, model)

@@ -9,7 +9,7 @@ from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 from keras_encdec.experiment.distillation_options import TEXTS, DistillationOptions, check_test_sets
 from keras_encdec.formats import pair_format
 from keras_encdec.model_config import model_path
-from keras_encdec.trained_model import TrainedModel, check_alike, check_has_source
+from keras_encdec.trained_model import TrainedModel, check_ensemble, check_has_source
 
 if TYPE_CHECKING:
     from keras_encdec.experiment.stage_runner import Stage, StageResult
@@ -26,7 +26,7 @@ def main(arguments: Arguments, options: DistillationOptions) -> int:
     trained = [TrainedModel.read(path) for path in teachers]
     for model in trained:
         check_has_source(model.has_source, model.path)
-    check_alike(trained)
+    check_ensemble(trained)
     for path in filter(None, (arguments[name] for name in TEXTS)):
         pair_format("sentences").check_beginning(path, on_error=None)
     import_keras()

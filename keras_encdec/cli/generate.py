@@ -21,7 +21,7 @@ from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.sampler_registry import registered_samplers
 from keras_encdec.formats import pair_format
 from keras_encdec.formats.alignments import alignment_line
-from keras_encdec.trained_model import TrainedModel, check_alike
+from keras_encdec.trained_model import TrainedModel, check_ensemble
 
 # Options and arguments with the names of their flags, if they differ.
 FLAG_NAMES = {
@@ -105,7 +105,7 @@ def main(flag_values: flags.FlagValues) -> None:
     trained = [TrainedModel.read(model) for model in models]
     options.check_input(flag_values.input)
     options.check_model(trained, flag_values.input)
-    check_alike(trained)
+    check_ensemble(trained)
     sampler.check_attention(any(model.carries_attention for model in trained))
     if flag_values.input:
         pair_format("sentences").check_beginning(flag_values.input, encoding=options.encoding, on_error=None)

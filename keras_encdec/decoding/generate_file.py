@@ -131,8 +131,8 @@ def generate_file(
     files = [output, *([options.alignments] if options.alignments else [])]
     options.check_input(input)
     if options.in_shards and input is not None:
-        models = _paths(model_dirs) if options.elsewhere else model_dirs
-        work = KerasWork(functools.partial(ShardGenerator, models, sampler, options), options.elsewhere)
+        models = _paths(model_dirs) if options.uses_other_processes else model_dirs
+        work = KerasWork(functools.partial(ShardGenerator, models, sampler, options), options.uses_other_processes)
         job = ShardedJob(
             "generation", [input], files, _settings(model_dirs, sampler, options), WINDOW, options.shard_lines
         )
@@ -310,7 +310,7 @@ def _settings(model_dirs: ModelsOrGenerator, sampler: Sampler, options: Generati
         "dictionary": file_checksum(options.dictionary) if options.dictionary else None,
         "lexical_shortlist": file_checksum(options.lexical_shortlist) if options.lexical_shortlist else None,
         "sampler": {"name": type(sampler).__name__, **sampler.to_dict()},
-        "settings": options.decisive,
+        "settings": options.output_settings,
     }
 
 

@@ -24,7 +24,7 @@ from keras_encdec.text.vocabulary import (
     spelled_word,
     stands_for_unknown,
 )
-from keras_encdec.trained_model import check_alike
+from keras_encdec.trained_model import check_ensemble
 
 
 class UnknownReplacement:
@@ -149,7 +149,7 @@ class TextGenerator:
         dtype: str | None = None,
     ) -> None:
         self.directories = [ModelDirectory.open(directory) for directory in directories]
-        check_alike(self.directories)
+        check_ensemble(self.directories)
         self._first = self.directories[0]
         self._generator = Generator([directory.model for directory in self.directories], weights, average, dtype)
 

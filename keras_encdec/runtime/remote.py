@@ -294,7 +294,10 @@ def _explanation(url: str, error: Exception) -> tuple[str, str]:
         case NotADirectoryError():
             return "found a file", "name a folder"
         case PermissionError():
-            return f"found no permission ({reason})", "check the credentials of this machine, and what they allow"
+            return (
+                f"found that permission is denied ({reason})",
+                "check the credentials of this machine, and what they allow",
+            )
         case _ if type(error).__name__ in _NO_CREDENTIALS:
             return f"found no credentials ({reason})", "give this machine the credentials of the store"
         case _ if type(error).__name__ == "FileExpired":

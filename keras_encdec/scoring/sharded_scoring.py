@@ -134,10 +134,10 @@ def score_in_shards(
     columns = score_columns(known, options, len(models))
     in_step, sentences = _sources(known, input, options)
     given: Sequence[ModelOrPath] = models
-    if options.elsewhere:
+    if options.uses_other_processes:
         given = [directory.path_elsewhere(model) for model, directory in zip(models, directories, strict=True)]
-    elsewhere = options.elsewhere
-    work = KerasWork(functools.partial(ShardScorer, options, given, sentences, elsewhere), elsewhere)
+    own_process = options.uses_other_processes
+    work = KerasWork(functools.partial(ShardScorer, options, given, sentences, own_process), own_process)
     ini, notices = b"", []
 
     def prepare(first: Shard) -> tuple[int, int]:
@@ -195,7 +195,7 @@ def _settings(
     options: ScoringOptions, directories: Sequence[ModelDirectory], sentences: Sentences | None
 ) -> dict[str, object]:
     """Describes everything that determines the scores, apart from the lines."""
-    values = {name: value for name, value in options.decisive.items() if name not in NO_SETTINGS}
+    values = {name: value for name, value in options.output_settings.items() if name not in NO_SETTINGS}
     text = "\n".join(sentences.texts) if sentences else ""
     return {
         "software": software(),

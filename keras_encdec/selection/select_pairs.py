@@ -212,18 +212,18 @@ def _select_in_shards(
         else:
             directory = ModelDirectory.open(model, weights=False)
             checksums[name] = directory.checksums()
-            if options.elsewhere:
+            if options.uses_other_processes:
                 given[name] = directory.path_elsewhere(model)
-    decisive = ("method", "end_weight", "max_tokens", "encoding", "on_error")  # these determine the cross-entropies
+    settings = ("method", "end_weight", "max_tokens", "encoding", "on_error")  # these determine the cross-entropies
     settings = {
         "software": software(),
         "models": {name: hashlib.sha256(f"{checksum}".encode()).hexdigest() for name, checksum in checksums.items()},
-        "settings": {name: getattr(options, name) for name in decisive},
+        "settings": {name: getattr(options, name) for name in settings},
     }
     outputs = [path for path in (files.output, files.source_output, files.scores) if path is not None]
     row_bytes = np.dtype(np.float64).itemsize * len(names)
     job = ShardedJob("selection", files.inputs, outputs, settings, WINDOW, options.shard_lines, added_bytes=row_bytes)
-    work = KerasWork(functools.partial(ShardEntropies, files, names, given, options), options.elsewhere)
+    work = KerasWork(functools.partial(ShardEntropies, files, names, given, options), options.uses_other_processes)
     summaries = []
 
     def write(folder: ShardFolder, number_of_shards: int) -> None:

@@ -39,13 +39,13 @@ def test_missing_permissions_are_reported():
             with pytest.raises(InputError) as caught:
                 InputLines(folder / "secret")
             assert str(caught.value) == (
-                f"{folder}/secret: found no permission when trying to read a file; "
+                f"{folder}/secret: found that permission is denied when trying to read a file; "
                 "change the permissions or name another path."
             )
             with pytest.raises(InputError) as caught, open_output(folder / "out"):
                 pytest.fail("opened")
             assert str(caught.value) == (
-                f"{folder}/out: found no permission when trying to write a file; "
+                f"{folder}/out: found that permission is denied when trying to write a file; "
                 "change the permissions or name another path."
             )
         folder.chmod(0o755)

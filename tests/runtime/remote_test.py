@@ -144,7 +144,7 @@ def test_a_refusal_is_named(monkeypatch):
         raise PermissionError("Access Denied")
 
     monkeypatch.setattr(memory.MemoryFileSystem, "info", refuse)
-    with pytest.raises(InputError, match=r"memory://a: found no permission \(Access Denied\) when.*credentials"):
+    with pytest.raises(InputError, match=r"memory://a: found that permission is denied \(Access Denied\).*credentials"):
         InputLines("memory://a")
 
 

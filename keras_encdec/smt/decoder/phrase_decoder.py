@@ -234,7 +234,7 @@ def _decode_in_shards(
         "phrase table": file_checksum(phrase_table),
         "language model": file_checksum(language_model),
         "weights": task.weights._asdict(),
-        "settings": options.decisive,
+        "settings": options.output_settings,
     }
     added = _LINE_BYTES * options.nbest_size
     job = ShardedJob(

@@ -255,7 +255,7 @@ class _RecordedDecoder:
     ) -> None:
         self.folder, self.encoding = folder, options.encoding
         self._files, self._options, self._progress = files, options, progress
-        settings = {name: str(value) for name, value in options.decisive.items()}
+        settings = {name: str(value) for name, value in options.output_settings.items()}
         checksums = [file_checksum(file) for file in files]
         self._made_with = {"made_by": __version__, "settings": settings, "inputs": checksums}
         record = read_record(self._record)
