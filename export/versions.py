@@ -1,7 +1,6 @@
 """The numbered version folders of a served model: created, removed, described and checked, without TensorFlow."""
 
 import contextlib
-import errno
 import fcntl
 import json
 import os
@@ -15,7 +14,7 @@ from typing import NamedTuple
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.model_config import WEIGHTS as WEIGHTS_FILE
 from keras_encdec.model_config import check_has_weights
-from keras_encdec.runtime.files import file_checksum, is_url
+from keras_encdec.runtime.files import file_checksum, flush_to_disk, is_url
 from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.settings_files import read_parsed
 from keras_encdec.runtime.unfinished import unfinished
@@ -139,7 +138,7 @@ def new_version(export_dir: str | os.PathLike[str], version: int | None = None, 
             yield made
             _flush(made.path)
             made.number = _published(made.path, export_dir, version, above)
-            _sync(export_dir)
+            flush_to_disk(export_dir)
         finally:
             shutil.rmtree(made.path, ignore_errors=True)
 
@@ -206,19 +205,8 @@ def _taken(path: pathlib.Path) -> InputError:
 def _flush(folder: pathlib.Path) -> None:
     for parent, _, names in os.walk(folder):
         for name in names:
-            _sync(os.path.join(parent, name))
-        _sync(parent)
-
-
-def _sync(path: str | os.PathLike[str]) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # a file system that cannot flush folders
-            raise
-    finally:
-        os.close(descriptor)
+            flush_to_disk(os.path.join(parent, name))
+        flush_to_disk(parent)
 
 
 DESCRIPTION = "keras_encdec.json"

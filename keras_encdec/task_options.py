@@ -27,6 +27,21 @@ class EncodingOption(Configuration):
 
 
 @dataclasses.dataclass(frozen=True)
+class RawTextOptions(Configuration):
+    """Whether and how the text that a task reads is tokenized."""
+
+    tokenize: bool = hyperparameter(False, "The text is raw: normalize and tokenize it.")
+    lowercase: bool = hyperparameter(False, "Fold case when tokenizing.")
+
+    def check(self) -> None:
+        super().check()
+        if self.lowercase and not self.tokenize:
+            raise ConfigurationError(
+                "found {lowercase} without {tokenize}, expected both: tokenized text is not changed"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
 class MalformedLinesOption(Configuration):
     """How a task treats malformed lines."""
 

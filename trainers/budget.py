@@ -43,7 +43,7 @@ class Budget(keras.callbacks.Callback):
         seconds: float. Maximum time, including that before a resumption. Defaults to `None`: no limit.
         warmup_updates: int. Number of updates of the warm-up. Defaults to `0`: no warm-up.
         round_updates: int. Number of updates in a round. Defaults to `None`: unknown.
-        before: Progress of the training that is resumed. Defaults to `None`: a new training.
+        progress: Progress of the training that is resumed. Defaults to `None`: a new training.
         compilation: Compilation, whose seconds do not count. Defaults to `None`: all seconds count.
         devices: Replicas that share the training. Defaults to one device.
 
@@ -64,30 +64,30 @@ class Budget(keras.callbacks.Callback):
         seconds: float | None = None,
         warmup_updates: int = 0,
         round_updates: int | None = None,
-        before: "Progress | None" = None,
+        progress: "Progress | None" = None,
         compilation: Compilation | None = None,
         devices: Replicas | None = None,
     ) -> None:
         super().__init__()
-        self.updates_done = self._first_update = before.updates if before else 0
+        self.updates_done = self._first_update = progress.updates if progress else 0
         self._signalled = 0.0
         self.signal: int | None = None
         self._arrived: int | None = None
         self.devices = devices or Replicas()
-        # The agreed seconds since the beginning and of compiling, and the update at which the processes agree again.
+        # The seconds since the beginning and those of compiling on which the processes have agreed, and the number of
+        # updates after which they agree again.
         self._agreed, self._agree_at = (0.0, 0.0), 0
         self._limits = updates, seconds
         self.learning_rate, self._schedule, self._epoch = learning_rate, schedule, updates_per_epoch
         self._warmup = warmup_updates
-        self._before, self._handlers = before.seconds if before else 0.0, {}
+        self._seconds_before, self._handlers = progress.seconds if progress else 0.0, {}
         self._compilation = compilation or Compilation()
         self._start: float | None = None
-        self._compiled_before = 0.0  # seconds of compiling before the start, which its clock does not see
-        has_same_rate = before is not None and before.learning_rate == learning_rate
-        self.factor = self._first_factor = before.factor if before and has_same_rate else None
-        self._round_updates, self._round_updates_done = round_updates, before.round_updates if before else 0
-        # Keras counts the updates of a round from the resumption, so the first round must end before Keras would end
-        # it.
+        self._compiled_before = 0.0  # seconds of compiling before the clock starts
+        has_same_rate = progress is not None and progress.learning_rate == learning_rate
+        self.factor = self._first_factor = progress.factor if progress and has_same_rate else None
+        self._round_updates, self._round_updates_done = round_updates, progress.round_updates if progress else 0
+        # Keras counts the updates of a round from the resumption: this callback must end the first round before Keras.
         self._ends_round = self._round_updates_done > 0
 
     @property
@@ -99,7 +99,7 @@ class Budget(keras.callbacks.Callback):
     def seconds(self) -> float:
         """Seconds of training so far, including those before a resumption, and without those of compiling."""
         since, compiling = self._times
-        return self._before + since - compiling
+        return self._seconds_before + since - compiling
 
     @property
     def _times(self) -> tuple[float, float]:
@@ -113,8 +113,8 @@ class Budget(keras.callbacks.Callback):
         if self.devices.processes == 1:
             return
         since, compiling = self._own_times()
-        rate = self.updates_done - self._first_update, since - compiling
-        updates = AGREEMENT_SECONDS * rate[0] / max(rate[1], 1e-9)
+        updates_per_second = (self.updates_done - self._first_update) / max(since - compiling, 1e-9)
+        updates = AGREEMENT_SECONDS * updates_per_second
         updates = min(max(1, round(updates)), AGREEMENT_UPDATES)
         (since, compiling, updates), arrived = self.devices.agree([since, compiling, updates], self._arrived or 0)
         self._agreed, self._agree_at = (since, compiling), self.updates_done + int(updates)

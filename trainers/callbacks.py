@@ -18,15 +18,16 @@ from keras_encdec.decoding import Generator
 from keras_encdec.formats import open_output
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.pruning.pruning_masks import PruningMasks
+from keras_encdec.runtime.files import flush_to_disk
 from keras_encdec.runtime.imports import import_sacrebleu
 from keras_encdec.runtime.progress_state import ProgressRecord
 from keras_encdec.text.vocabulary import END, FIRST_WORD, PADDING, UNKNOWN
 from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.checkpoints import Checkpoints, building
 from keras_encdec.trainers.reporting import TrainingReporter, TrainingRound
-from keras_encdec.trainers.resumption import flush_to_disk
 
-WITHOUT = ", or train without --validation_bleu"
+# The end of the error when sacrebleu is missing: what the user may do instead of installing it.
+BLEU_ALTERNATIVE = ", or train without --validation_bleu"
 
 
 class ValidationBleu(keras.callbacks.Callback):
@@ -54,7 +55,7 @@ class ValidationBleu(keras.callbacks.Callback):
         spellings: Mapping[str, np.ndarray] | None = None,
     ) -> None:
         super().__init__()
-        self._corpus_bleu = import_sacrebleu(WITHOUT).corpus_bleu
+        self._corpus_bleu = import_sacrebleu(BLEU_ALTERNATIVE).corpus_bleu
         with building():
             self._generator = Generator(model)
         self._spellings, first_rare = spellings or {}, model.target_words + FIRST_WORD
@@ -94,8 +95,8 @@ class RoundAverage(keras.callbacks.Callback):
     """Saves the weights after each round, and averages those of the last rounds.
 
     The weights are saved in the model directory, so that a killed training can be resumed. This callback must come
-    before `Checkpoints`, so that each round in the history has its file. It keeps the file of one more round than it
-    averages, because a training may be resumed from the checkpoint before the last one.
+    before `Checkpoints`, so that each round in the history has its file. It keeps one file more than it averages: if
+    the last checkpoint is damaged, the training resumes from the one before it, which may be a round older.
 
     Args:
         folder: path of the model directory.
@@ -216,9 +217,10 @@ class ProgressUpdates(keras.callbacks.Callback):
 
 
 class UpdateReports(keras.callbacks.Callback):
-    """Passes the progress to the reporter until the first round has ended, also while a step is being compiled.
+    """Reports the progress until the first round has ended, even while a training step is being compiled.
 
-    It is a context manager: a thread of its `with` block reports what takes long.
+    It is a context manager: within the `with` block, a thread reports compiling, updates and validations that take
+    long.
 
     Args:
         reporter: TrainingReporter.
@@ -252,7 +254,7 @@ class UpdateReports(keras.callbacks.Callback):
             if self._task and self._compilation.shapes > self._shapes:
                 self._shapes = self._compilation.shapes
                 self._task, self._said, self._began = "Compiling", now, now
-            # An update that has only begun reports itself at its end.
+            # An update that has just begun is not reported here: `on_train_batch_end` will report it.
             if self._task and now - self._said >= self._pause and now - self._began >= self._pause / 6:
                 self._said = now
                 self._reporter.waiting(self._task, now - self._began)
@@ -285,7 +287,7 @@ class UpdateReports(keras.callbacks.Callback):
 
 
 class RoundReports(keras.callbacks.Callback):
-    """Passes every round to the reporter after it is saved. Its rate and the time left do not count compiling.
+    """Reports every round after it is saved. The reported rate and time left do not include compiling.
 
     Args:
         reporter: TrainingReporter.

@@ -39,7 +39,7 @@ def building(seed: int | None = None) -> Iterator[None]:
         yield
 
 
-HELD_OUT = "val_perplexity"
+VAL_PERPLEXITY = "val_perplexity"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,16 +63,16 @@ class Monitor:
 
         >>> Monitor("val_bleu", higher_is_better=True).best([{"val_bleu": 30.1}, {"val_bleu": 31.5}])
         {'val_bleu': 31.5}
-        >>> HELD_OUT_BLEU.best([{"val_bleu": 0.0, HELD_OUT: 9.1}, {"val_bleu": 0.0, HELD_OUT: 8.4}])
+        >>> HELD_OUT_BLEU.best([{"val_bleu": 0.0, VAL_PERPLEXITY: 9.1}, {"val_bleu": 0.0, VAL_PERPLEXITY: 8.4}])
         {'val_bleu': 0.0, 'val_perplexity': 8.4}
         """
         share = max(past.get("pruned_share", 0) for past in rounds)
         rounds = [past for past in rounds if past.get("pruned_share", 0) == share]
         sign = -1 if self.higher_is_better else 1
-        return min(rounds, key=lambda past: (sign * past[self.name], past.get(HELD_OUT, math.inf)))
+        return min(rounds, key=lambda past: (sign * past[self.name], past.get(VAL_PERPLEXITY, math.inf)))
 
 
-PERPLEXITY, HELD_OUT_PERPLEXITY = Monitor("perplexity"), Monitor(HELD_OUT)
+PERPLEXITY, HELD_OUT_PERPLEXITY = Monitor("perplexity"), Monitor(VAL_PERPLEXITY)
 HELD_OUT_BLEU = Monitor("val_bleu", higher_is_better=True)
 
 
@@ -81,10 +81,10 @@ class StoppedInRound(Exception):
 
 
 class Checkpoints(keras.callbacks.Callback):
-    """Saves the best model and the history after every round, and a checkpoint then and within rounds.
+    """Saves the best model, the history and a checkpoint after every round, and further checkpoints within rounds.
 
     A checkpoint is a single file with the model, its optimizer and all of `Progress`, so that its parts match whenever
-    the process is killed. It is saved after every round, after a number of minutes, and at a signal. A signal within a
+    the process is killed. It is saved after every round, every few minutes and at a signal. A signal within a
     round ends the training at the next update without a validation; if there is no best model yet, the current model is
     saved in its place. Users read `history.json`; the training does not.
 
@@ -138,7 +138,7 @@ class Checkpoints(keras.callbacks.Callback):
 
     @property
     def out_of_patience(self) -> bool:
-        """Whether more rounds or updates have passed since the best round than the patience allows."""
+        """Whether as many rounds or updates as the patience allows have passed since the best round."""
         rounds = [past for past in self.rounds if "averaged_rounds" not in past]
         if not rounds:
             return False
@@ -166,7 +166,7 @@ class Checkpoints(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float]) -> None:
         now = self._record(logs, **self._gradients())
-        name = next(name for name in ("val_perplexity", "perplexity") if name in now)
+        name = next(name for name in (VAL_PERPLEXITY, "perplexity") if name in now)
         if not math.isfinite(now[name]):
             raise self._diverged(f"found the {name} {now[name]}", "expected a finite number")
         self._keep()
@@ -216,8 +216,7 @@ class Checkpoints(keras.callbacks.Callback):
 
     def _record(self, logs: Mapping[str, float], **more: float) -> dict[str, float]:
         """Adds a round to the history."""
-        measured = {name: value for name, value in logs.items() if name.startswith("val_") or name != "loss"}
-        measured.pop("val_loss", None)
+        measured = {name: value for name, value in logs.items() if name not in ("loss", "val_loss")}
         done = self._budget.updates_done
         now = {
             "updates": done,

@@ -40,9 +40,9 @@ from keras_encdec.trainers.training_config import TrainingConfig
 # Name of the progress file in the model directory.
 PROGRESS = "progress.json"
 # Pruning ends after this share of the training. The rest of the training adjusts the remaining weights.
-END = 0.75
+PRUNING_END = 0.75
 # Number of steps in which the pruned share grows.
-STEPS = 100
+PRUNING_STEPS = 100
 
 
 def fit(
@@ -191,12 +191,12 @@ class GradualPruning(keras.callbacks.Callback):
         if (step := self._now()) != self._step:
             self._step = step
             sync_training_state(self.model)
-            share = cubic_share(step / STEPS, self._masks.first_share, self._share)
+            share = cubic_share(step / PRUNING_STEPS, self._masks.first_share, self._share)
             if share > self._masks.share:
                 self._masks.prune(share, self._scheme)
 
     def _now(self) -> int:
-        return min(STEPS, math.floor(STEPS * self._budget.done / END))
+        return min(PRUNING_STEPS, math.floor(PRUNING_STEPS * self._budget.done / PRUNING_END))
 
 
 def cubic_share(done: float, first: float, last: float) -> float:

@@ -110,8 +110,8 @@ def _check_validation_files(config: TrainingConfig, data: TrainingData) -> None:
         with InputLines(path):
             pass
     *sources, path = data.validation
-    known = pair_format(data.registered_format)
-    with known.open_reader(path, next(iter(sources), None), data.encoding, data.on_error) as reader:
+    file_format = pair_format(data.registered_format)
+    with file_format.open_reader(path, next(iter(sources), None), data.encoding, data.on_error) as reader:
         reader.kept = LEFT_OUT
         usable = 0
         for record in reader:
@@ -231,7 +231,7 @@ def _open(
         alignment: file of word alignments, for position words; `None` for the alignments in the format, or computed
             alignments.
         max_length: maximum length of the pairs to align, in words.
-        tokenization: arguments of `Tokenizer`; `None` for text in tokens.
+        tokenization: arguments of `Tokenizer`; `None` for tokenized text.
 
     Yields:
         tuple: iterator of pairs; their RecordReader. Pairs for a language model have empty sources. Pairs with position
@@ -264,7 +264,8 @@ def load_initial_model(config: TrainingConfig, data: TrainingData) -> ModelDirec
         data: TrainingData.
 
     Raises:
-        ConfigurationError: a ValueError, for other hyper-parameters, another direction or another kind of text.
+        ConfigurationError: a ValueError, for a setting that differs from the model's: a hyper-parameter, the direction
+            or the tokenization.
         InputError: when the model cannot be loaded, or has no pruned weights to keep.
     """
     assert config.initial_model is not None

@@ -132,12 +132,10 @@ class TrainingReporter:
 
         Args:
             files: files that the pairs were prepared from.
-            given: files that are given now, and are not read.
+            given: files that are given now, which are not read.
         """
         names = ", ".join(map(str, given))
-        self.say(
-            f"Continuing with the pairs that were prepared from {', '.join(map(str, files))}; {names} is not read."
-        )
+        self.say(f"Continuing with the pairs that were prepared from {', '.join(map(str, files))}; not read: {names}.")
 
     def built(self, weights: int) -> None:
         """Called with the number of weights after a new model is built."""
@@ -147,8 +145,8 @@ class TrainingReporter:
         """Called before the training step is compiled, which may take minutes.
 
         Args:
-            shapes: list of the shapes of the parts of a batch, for which it is compiled: the source and the target, if
-                there are two.
+            shapes: list of shapes: that of each part of the batches that it is compiled for. Two parts are the source
+                and the target.
         """
         parts = [" x ".join(map(str, shape)) for shape in shapes]
         if len(parts) == 2:

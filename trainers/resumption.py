@@ -21,6 +21,7 @@ from keras_encdec.model_directory import load_model, replace_weights
 from keras_encdec.models.gradient_clipping import GradientNorms
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.pruning.pruning_masks import PruningMasks
+from keras_encdec.runtime.files import flush_to_disk
 from keras_encdec.runtime.unfinished import unfinished
 from keras_encdec.sparse_weights import store_sparse
 from keras_encdec.trainers.reporting import TrainingRound
@@ -94,7 +95,7 @@ class Progress:
 
 
 def round_sums(model: keras.Model) -> list[keras.Variable]:
-    """Returns the variables in which a compiled model sums up a round: of its metrics and of the gradients' norms."""
+    """Returns the variables that hold the sums of a round: those of the model's metrics and of the gradients' norms."""
     norms = GradientNorms.of(model.optimizer)
     return [*model.metrics_variables, *(norms.variables if norms else [])]
 
@@ -157,15 +158,6 @@ def save_model(folder: pathlib.Path, name: str, model: keras.Model, progress: Pr
         ) from error
     finally:
         partial.unlink(missing_ok=True)
-
-
-def flush_to_disk(path: pathlib.Path) -> None:
-    """Waits until a file, or the names in a folder, are on the disk, where a power failure cannot undo them."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def load_checkpoint(folder: str | os.PathLike[str], devices: Replicas | None = None) -> TrainingState:

@@ -130,8 +130,9 @@ def prepare_tasks(
     if not resume:
         tasks.save(main.path / TASKS_FILE)
     model = {**config.model_config.to_dict(), "dtype": config.dtype_policy}
-    encoders = _given(tasks.vocabularies("encoder")) | {tasks.tasks[tasks.main].encoder: main.source_vocabulary}
-    decoders = _given(tasks.vocabularies("decoder")) | {tasks.tasks[tasks.main].decoder: main.target_vocabulary}
+    main_task = tasks.tasks[tasks.main]
+    encoders = _read_vocabularies(tasks.vocabularies("encoder")) | {main_task.encoder: main.source_vocabulary}
+    decoders = _read_vocabularies(tasks.vocabularies("decoder")) | {main_task.decoder: main.target_vocabulary}
     for name, task in tasks.others.items():
         folder = task_folder(main.path, name)
         before = ModelDirectory.load(folder, weights=False) if resume else None
@@ -156,7 +157,7 @@ def prepare_tasks(
     return PreparedTasks(tasks, directories, pairs)
 
 
-def _given(paths: Mapping[str, str]) -> dict[str, Vocabulary]:
+def _read_vocabularies(paths: Mapping[str, str]) -> dict[str, Vocabulary]:
     return {part: Vocabulary.from_word_list(path) for part, path in paths.items()}
 
 
@@ -207,7 +208,7 @@ def _open(data: TrainingData, task: TaskConfig) -> Iterator[tuple[Iterator[WordP
 
 
 def halves(words: list[str]) -> WordPair:
-    """Splits a sentence in the middle; of an odd number of words, the first half gets one more.
+    """Splits a sentence in the middle; if its number of words is odd, the first half has one word more.
 
     Example:
 

@@ -1,18 +1,16 @@
 """The tasks of a training, which share encoders and decoders, read from a TOML file."""
 
 import dataclasses
-import json
 import pathlib
 import re
-import tomllib
 from collections.abc import Mapping
 from typing import Any, Self
 
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.errors import FilePath, InputError, shortened
 from keras_encdec.formats import open_output
-from keras_encdec.runtime.files import absolute, beside, exists
-from keras_encdec.runtime.settings_files import read_parsed
+from keras_encdec.runtime.files import absolute, beside
+from keras_encdec.runtime.settings_files import check_exists, read_toml, toml_value
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 
@@ -126,7 +124,9 @@ class TrainingTasks:
         object.__setattr__(self, "tasks", {self.main: self.tasks[self.main], **self.tasks})
         main = self.tasks[self.main]
         if main.kind != "translation":
-            raise ConfigurationError("found kind=%s in [tasks.%s], expected a main task of pairs", main.kind, self.main)
+            raise ConfigurationError(
+                "found kind=%s in [tasks.%s], expected translation for the main task", main.kind, self.main
+            )
         if main.ratio not in (None, 1.0):
             raise ConfigurationError(
                 "found ratio=%g in [tasks.%s], expected 1 for the main task: the other ratios count updates for each "
@@ -246,10 +246,10 @@ class TrainingTasks:
             raise ConfigurationError(
                 "found {tasks} with {architecture}=%s, which has no source; drop one of the two", config.architecture
             )
-        for name in ("initial_model", "gradual_pruning"):
+        for name, reason in (("initial_model", "begins with new weights"), ("gradual_pruning", "is not pruned")):
             if getattr(config, name):
                 raise ConfigurationError(
-                    f"found {{{name}}} with {{tasks}}, which begin with new weights and keep all; drop one of the two"
+                    f"found {{{name}}} with {{tasks}}, but a model of several tasks {reason}; drop one of the two"
                 )
         if config.devices != "1":
             raise ConfigurationError("found {devices}=%s with {tasks}, expected it with 1 device", config.devices)
@@ -272,11 +272,11 @@ class TrainingTasks:
 
     def save(self, path: pathlib.Path) -> None:
         """Writes the tasks in TOML, with absolute paths."""
-        lines = ["# The tasks that this model was trained on.", f"main = {_toml(self.main)}"]
+        lines = ["# The tasks that this model was trained on.", f"main = {toml_value(self.main)}"]
         for name, task in self.tasks.items():
             values = {key: value for key, value in task.to_dict().items() if value is not None}
             values |= {key: absolute(file) for key, file in task.files.items()}
-            lines += ["", f"[tasks.{name}]", *(f"{key} = {_toml(value)}" for key, value in values.items())]
+            lines += ["", f"[tasks.{name}]", *(f"{key} = {toml_value(value)}" for key, value in values.items())]
         with open_output(path) as file:
             file.write(("\n".join(lines) + "\n").encode())
 
@@ -292,11 +292,7 @@ class TrainingTasks:
             InputError: if the file, or a file that it names, cannot be read, or a setting cannot be used; the error
                 names the section.
         """
-        try:
-            values = read_parsed(path, tomllib.loads)
-        except (OSError, ValueError) as error:
-            reason = "no such file" if isinstance(error, FileNotFoundError) else f"a file that cannot be read ({error})"
-            raise InputError(f"found {reason}", "expected tasks in TOML", "check --tasks", path) from None
+        values = read_toml(path, "expected tasks in TOML", "check --tasks")
         for name in values:
             if name not in _SECTIONS:
                 raise InputError(
@@ -327,10 +323,5 @@ def _task(path: FilePath, name: str, section: object) -> TaskConfig:
     except ConfigurationError as error:
         raise InputError(f"{error}, in {where}", path=path) from None
     for key, file in task.files.items():
-        if not exists(file):
-            raise InputError(f"found no file {file}, {key} in {where}", "expected one", "check the path", path)
+        check_exists(file, f"{key} in {where}", path)
     return task
-
-
-def _toml(value: object) -> str:
-    return json.dumps(value).replace("\x7f", "\\u007f")

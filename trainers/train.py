@@ -25,7 +25,7 @@ from keras_encdec.runtime.files import is_url
 from keras_encdec.runtime.imports import import_sacrebleu
 from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.unfinished import directory_lock
-from keras_encdec.trainers.callbacks import WITHOUT
+from keras_encdec.trainers.callbacks import BLEU_ALTERNATIVE
 from keras_encdec.trainers.checkpoints import building
 from keras_encdec.trainers.fitting import fit
 from keras_encdec.trainers.model_card import ModelCard
@@ -181,7 +181,7 @@ def _train(job: _Job, resume: bool) -> TrainingResult:
     has_begun = has_checkpoint(folder)
     devices.wait()  # before the first process writes anything
     if config.validation_bleu:
-        import_sacrebleu(WITHOUT)  # raises at once if sacrebleu is not installed
+        import_sacrebleu(BLEU_ALTERNATIVE)  # raises at once if sacrebleu is not installed
     prepare_process_for_training()
     warn_if_slow(keras.DTypePolicy(config.dtype_policy).compute_dtype)
     # Loads the checkpoint before preparing the pairs, to report at once settings that differ.
@@ -217,8 +217,8 @@ def _train(job: _Job, resume: bool) -> TrainingResult:
         reporter.already_ended(result)
     elif devices.is_chief:
         if has_begun:
-            for one in (folder, *(task_folder(folder, name) for name in (job.tasks.others if job.tasks else ()))):
-                update_settings(one, config)
+            for task_dir in (folder, *(task_folder(folder, name) for name in (job.tasks.others if job.tasks else ()))):
+                update_settings(task_dir, config)
         _conclude(job, prepared, state.model, result)
     return result
 
@@ -226,7 +226,7 @@ def _train(job: _Job, resume: bool) -> TrainingResult:
 def _conclude(job: _Job, prepared: _Prepared, model: TranslationModel, result: TrainingResult) -> None:
     """Writes the model card, and reports the result and whether the model has learned little."""
     held_out = len(prepared.validation.indices) if prepared.validation else 0
-    known, trained = data_before(job.folder) or job.data, len(prepared.training_indices)
+    data, trained = data_before(job.folder) or job.data, len(prepared.training_indices)
     weights = model.count_params()
     unigrams = None
     if prepared.validation and model.decoder.speller is None:  # with characters, it also counts spellings
@@ -235,7 +235,7 @@ def _conclude(job: _Job, prepared: _Prepared, model: TranslationModel, result: T
     remark = _remark(result, unigrams)
     record_remark(job.folder, remark)
     warning, numbers = f"**Warning:** {remark}" if remark else "", (weights, trained, held_out)
-    ModelCard(job.config, known, result, prepared.directory, *numbers, remark=warning, tasks=job.tasks).write()
+    ModelCard(job.config, data, result, prepared.directory, *numbers, remark=warning, tasks=job.tasks).write()
     job.reporter.ended(result)
     if remark:
         job.reporter.learned_little(remark)

@@ -98,8 +98,8 @@ class TrainingConfig(Configuration):
     )
     checkpoint_minutes: float = hyperparameter(
         15.0,
-        "Also save a checkpoint within a round when the last one is this number of minutes old. A killed training "
-        "loses at most this time and that of a validation.",
+        "Also save a checkpoint within a round when the last one is this many minutes old. A killed training loses at "
+        "most this time and the time of a validation.",
         above=0,
         maximum=1440,
         group="rounds and checkpoints",
@@ -178,8 +178,8 @@ class TrainingConfig(Configuration):
     )
     average_rounds: int = hyperparameter(
         0,
-        "At the end, average the weights of this number of last rounds, and save the average if it is the best model; "
-        "0: no average.",
+        "At the end, average the weights of this many of the last rounds, and save the average if it is better than "
+        "the best round; 0: no average.",
         minimum=0,
         group="rounds and checkpoints",
     )

@@ -7,7 +7,7 @@ from typing import Self
 from keras_encdec.architectures.architecture_registry import load_preset
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.formats.format_registry import pair_format
-from keras_encdec.task_options import EncodingOption, MalformedLinesOption
+from keras_encdec.task_options import EncodingOption, MalformedLinesOption, RawTextOptions
 from keras_encdec.text.vocabulary import POSITION_WORDS
 
 _CHO = "Cho et al., 2014, section 4.1"
@@ -15,7 +15,7 @@ _LUONG = "Luong et al., 2015, section 4.1"
 
 
 @dataclasses.dataclass(frozen=True)
-class TrainingData(EncodingOption, MalformedLinesOption):
+class TrainingData(RawTextOptions, EncodingOption, MalformedLinesOption):
     """The data that a model is trained and validated on, and how to read it.
 
     The data is a phrase table; a TSV file; a source and a target file; only a target file, for a language model; or a
@@ -37,10 +37,6 @@ class TrainingData(EncodingOption, MalformedLinesOption):
     format: str | None = hyperparameter(
         None, "Format of the input: any registered format that has its pairs in one file."
     )
-    tokenize: bool = hyperparameter(
-        False, "The text of a TSV file or of source and target is raw: normalize and tokenize it."
-    )
-    lowercase: bool = hyperparameter(False, "Fold case when tokenizing.")
     reverse: bool = hyperparameter(False, "Learn p(source | target): swap the sides.")
     max_length: int = hyperparameter(
         30,
@@ -108,6 +104,7 @@ class TrainingData(EncodingOption, MalformedLinesOption):
     )
 
     def check(self) -> None:
+        super().check()
         if bool(self.input) != bool(self.format):
             raise ConfigurationError("found one of {input} and {format}, expected both")
         if self.format and pair_format(self.format).has_source_file:
@@ -115,10 +112,8 @@ class TrainingData(EncodingOption, MalformedLinesOption):
                 "found {format}=%s, whose pairs are in two files; give {source} and {target}", self.format
             )
         if self.tokenize and self.phrase_table:
-            raise ConfigurationError("found {tokenize} with {phrase_table}, whose text is in tokens; drop {tokenize}")
-        if self.lowercase and not self.tokenize:
             raise ConfigurationError(
-                "found {lowercase} without {tokenize}, expected both: text in tokens is not changed"
+                "found {tokenize} with {phrase_table}, whose text is tokenized already; drop {tokenize}"
             )
         if self.has_position_words:
             if self.shortlist <= len(POSITION_WORDS):

@@ -1,7 +1,6 @@
 """The files of a training in a model directory: its checkpoints and its settings. None of this needs Keras."""
 
 import contextlib
-import json
 import os
 import pathlib
 from collections.abc import Mapping
@@ -11,7 +10,7 @@ from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats import open_output
 from keras_encdec.model_config import CONFIG, HISTORY, PACKAGED, WEIGHTS
 from keras_encdec.runtime.files import exists, file_checksum, is_url, joined
-from keras_encdec.runtime.settings_files import Json
+from keras_encdec.runtime.settings_files import Json, toml_value
 from keras_encdec.trained_model import TrainedModel
 from keras_encdec.trainers.tasks import TrainingTasks
 from keras_encdec.trainers.training_config import TrainingConfig
@@ -223,8 +222,8 @@ def check_initial_settings(
         hyperparameters: those of the initial model; `None` if they are unknown, or those of another architecture.
 
     Raises:
-        ConfigurationError: a ValueError, for other hyper-parameters, another direction or another kind of text, and for
-            other vocabularies.
+        ConfigurationError: a ValueError, for a setting that differs from the model's (a hyper-parameter, the direction
+            or the tokenization), and for vocabularies, because the model has its own.
     """
     found: dict[str, object] = {"architecture": config.architecture, **config.model_config.to_dict()}
     found |= {"reverse": data.reverse, "tokenize": data.tokenize, "lowercase": data.lowercase}
@@ -294,7 +293,7 @@ def save_settings(folder: pathlib.Path, config: TrainingConfig, data: TrainingDa
     training = config.to_dict()
     architecture, model = training.pop("architecture"), training.pop("model")
     tables = {"model": model, "training": training, "data": data.to_dict()}
-    lines = ["# What this model was trained with, as a preset.", f"architecture = {json.dumps(architecture)}"]
+    lines = ["# What this model was trained with, as a preset.", f"architecture = {toml_value(architecture)}"]
     for name, values in tables.items():
         lines += ["", f"[{name}]", *_lines(values)]
     with open_output(folder / SETTINGS) as file:
@@ -318,10 +317,5 @@ def update_settings(folder: pathlib.Path, config: TrainingConfig) -> None:
 
 
 def _lines(values: Mapping[str, object]) -> list[str]:
-    """Writes lines of TOML, without values that are `None`. TOML writes the other values as JSON does."""
-    return [f"{name} = {_escaped(json.dumps(value))}" for name, value in values.items() if value is not None]
-
-
-def _escaped(text: str) -> str:
-    """Escapes DEL, the only control character that JSON allows in strings and TOML does not."""
-    return text.replace("\x7f", "\\u007f")
+    """Writes lines of TOML, without values that are `None`."""
+    return [f"{name} = {toml_value(value)}" for name, value in values.items() if value is not None]

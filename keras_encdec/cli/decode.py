@@ -33,7 +33,7 @@ COMMAND = task_command(
     main,
     DecodingOptions,
     required={
-        "source": "Sentences to translate, one per line, in tokens.",
+        "source": "Tokenized sentences to translate, one per line.",
         "phrase_table": "Moses phrase table with any number of scores.",
         "language_model": "N-gram model of the target language: ARPA file, plain or gzipped, or binary file of KenLM.",
         "output": "N-best list to write; gzipped if its name ends in .gz. It appears when it is complete. - is the "

@@ -18,7 +18,7 @@ COMMAND = task_command(
     main,
     NgramOptions,
     required={
-        "input": "Sentences, one per line, in tokens, plain or gzipped; - is the standard input.",
+        "input": "Tokenized sentences, one per line, plain or gzipped; - is the standard input.",
         "output": "ARPA file to write; gzipped if its name ends in .gz. It appears when it is complete. - is the "
         "standard output. Commands read it with kenlm, from the extra ngram.",
     },

@@ -29,7 +29,7 @@ def _declared(options: type[Configuration], name: str, **changed: object) -> Any
 
 @dataclasses.dataclass(frozen=True)
 class DataConfig(Configuration):
-    """The section `[data]`: parallel text in tokens, one sentence per line."""
+    """The section `[data]`: parallel, tokenized text, one sentence per line."""
 
     dataset: str | None = hyperparameter(
         None, "The text that comes with the package, instead of files.", choices=("libreoffice_en_fr",)

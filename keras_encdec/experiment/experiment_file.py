@@ -4,7 +4,6 @@ import dataclasses
 import os
 import pathlib
 import re
-import tomllib
 from collections.abc import Collection, Mapping
 from typing import TypeVar
 
@@ -22,8 +21,11 @@ from keras_encdec.experiment.experiment_config import (
     TuningConfig,
 )
 from keras_encdec.experiment.moses import check_programs
-from keras_encdec.runtime.files import beside, exists, is_file
-from keras_encdec.runtime.settings_files import read_parsed
+from keras_encdec.runtime.files import beside, is_file
+from keras_encdec.runtime.settings_files import check_exists, read_toml
+
+# The settings of `[baseline]` that name files or folders.
+BASELINE_FILES = ("phrase_table", "language_model", "dev_nbest", "test_nbest", "weights", "moses_dir")
 
 Section = TypeVar("Section", bound=Configuration)
 
@@ -44,14 +46,8 @@ def load_experiment(name: str | os.PathLike[str]) -> ExperimentConfig:
     """
     name = os.fspath(name)
     path: FilePath = toml_files("keras_encdec.experiment", "experiments").get(name, name)
-    try:
-        values = read_parsed(path, tomllib.loads)
-    except (OSError, ValueError) as error:
-        names = ", ".join(experiment_names())
-        reason = "no such file" if isinstance(error, FileNotFoundError) else f"a file that cannot be read ({error})"
-        expected = f"expected an experiment in TOML, or one of {names}"
-        raise InputError(f"found {reason}", expected, "check --config", path) from None
-    return _Reader(path).read(values)
+    expected = f"expected an experiment in TOML, or one of {', '.join(experiment_names())}"
+    return _Reader(path).read(read_toml(path, expected, "check --config"))
 
 
 class _Reader:
@@ -71,7 +67,7 @@ class _Reader:
             BaselineConfig,
             "baseline",
             values.get("baseline", {}),
-            ("phrase_table", "language_model", "dev_nbest", "test_nbest", "weights", "moses_dir"),
+            BASELINE_FILES,
         )
         features = {
             name: self._feature(name, table)
@@ -140,7 +136,7 @@ class _Reader:
     def _check_files(self, config: ExperimentConfig) -> None:
         for where, files in (("data", config.data.files), ("baseline", config.baseline.files)):
             for name, path in files.items():
-                self._check_exists(path, f"{name} in [{where}]")
+                check_exists(path, f"{name} in [{where}]", self._path)
         if config.baseline.moses_dir:
             check_programs(config.baseline.moses_dir)
         has_text = "train_source" in config.data.files
@@ -154,10 +150,10 @@ class _Reader:
 
     def _check_training(self, config: ExperimentConfig, feature: FeatureConfig, where: str) -> None:
         if feature.model_dir:
-            self._check_exists(feature.model_dir, f"model_dir {where}")
+            check_exists(feature.model_dir, f"model_dir {where}", self._path)
         for name in DATA_FILES:
             if feature.data.get(name):
-                self._check_exists(feature.data[name], f"{name} {where}")
+                check_exists(feature.data[name], f"{name} {where}", self._path)
         if feature.kind == "phrases" and config.baseline.system == "lists" and not config.baseline.phrase_table:
             raise self._error(f"found kind=phrases {where}", "expected phrase_table in [baseline] with it")
         if feature.preset:
@@ -167,10 +163,6 @@ class _Reader:
                 feature.training_settings()
             except ConfigurationError as error:
                 raise self._error(f"{error} {where}") from None
-
-    def _check_exists(self, path: str, setting: str) -> None:
-        if not exists(path):  # False for a name that no file can have
-            raise self._error(f"found no file {path}, {setting}", "expected one", "check the path")
 
     def _section(self, kind: type[Section], name: str, values: object, paths: Collection[str] = ()) -> Section:
         """Makes the configuration of a section. `paths` lists the names of its values that are paths."""

@@ -121,6 +121,18 @@ def remove(path: FilePath) -> None:
             os.unlink(path)
 
 
+def flush_to_disk(path: FilePath) -> None:
+    """Waits until a local file, or the list of a folder's files, is on the disk and survives a power failure."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a file system that cannot flush folders
+            raise
+    finally:
+        os.close(descriptor)
+
+
 def is_file(path: FilePath) -> bool:
     """Returns whether there is a file, not a folder, at a path or URL."""
     return is_remote_file(os.fspath(path)) if is_url(path) else os.path.isfile(path)

@@ -2,11 +2,12 @@
 
 import json
 import pathlib
+import tomllib
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from keras_encdec.errors import FilePath
-from keras_encdec.runtime.files import is_url, read_contents
+from keras_encdec.errors import FilePath, InputError
+from keras_encdec.runtime.files import exists, is_url, read_contents
 from keras_encdec.runtime.open_output import open_output
 
 #: A value of a file in JSON or TOML: a type checker does not know which members it has.
@@ -36,6 +37,53 @@ def read_parsed(path: FilePath, parse: Callable[[str], object]) -> dict[str, Jso
     if not isinstance(values, dict):
         raise ValueError(f"it contains a {type(values).__name__}, not values by name")
     return values
+
+
+def read_toml(path: FilePath, expected: str, remedy: str) -> dict[str, Json]:
+    """Reads a settings file in TOML.
+
+    Args:
+        path: the file.
+        expected: str. What the file should be, for the error.
+        remedy: str. What the user should do, for the error.
+
+    Returns:
+        dict.
+
+    Raises:
+        InputError: if the file cannot be read.
+    """
+    try:
+        return read_parsed(path, tomllib.loads)
+    except (OSError, ValueError) as error:
+        reason = "no such file" if isinstance(error, FileNotFoundError) else f"a file that cannot be read ({error})"
+        raise InputError(f"found {reason}", expected, remedy, path) from None
+
+
+def check_exists(file: FilePath, setting: str, path: FilePath) -> None:
+    """Checks that a file or folder that a settings file names exists.
+
+    Args:
+        file: the file or folder.
+        setting: str. Which setting names it, for the error.
+        path: the settings file, for the error.
+
+    Raises:
+        InputError: if it does not exist.
+    """
+    if not exists(file):  # False for a name that no file can have
+        raise InputError(f"found no file {file}, {setting}", "expected one", "check the path", path)
+
+
+def toml_value(value: object) -> str:
+    """Writes a value in TOML, as JSON does, except that DEL in strings is escaped: TOML does not allow it.
+
+    Example:
+
+    >>> print(toml_value(["a", 0.5, True]))
+    ["a", 0.5, true]
+    """
+    return json.dumps(value).replace("\x7f", "\\u007f")
 
 
 def read_record(path: FilePath) -> dict[str, Json]:

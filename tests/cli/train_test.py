@@ -74,8 +74,11 @@ def test_contradicting_flags_are_an_error_before_any_work(training_files, tmp_pa
         ),
         ([*table, "--tsv=x"], "found --phrase_table and --tsv, expected one of"),
         ([*model, "--source=x"], "found one of --source and --target, expected both."),
-        ([*table, "--tokenize"], "found --tokenize with --phrase_table, whose text is in tokens; drop --tokenize."),
-        ([*tsv, "--lowercase"], "found --lowercase without --tokenize, expected both: text in tokens is not changed."),
+        (
+            [*table, "--tokenize"],
+            "found --tokenize with --phrase_table, whose text is tokenized already; drop --tokenize.",
+        ),
+        ([*tsv, "--lowercase"], "found --lowercase without --tokenize, expected both: tokenized text is not changed."),
         ([*tsv, "--pad_to=4,x"], "flag --pad_to=4,x: expected whole numbers in a list, 1 or more."),
         ([tsv[0], model[0]], "found no end to the training, expected --updates, --epochs, --minutes, --patience or"),
         ([*tsv, "--epochs=0"], "flag --epochs=0: expected a number, above 0."),

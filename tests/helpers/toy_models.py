@@ -22,7 +22,7 @@ def save_model(
         path: of the directory.
         source_words, target_words: list of str, the words of the model's own source and target.
         reverse: bool. Whether it is to be taken for a model of p(source | target).
-        tokenization: dict of arguments of the tokenizer. Defaults to `None`: text in tokens.
+        tokenization: dict of arguments of the tokenizer. Defaults to `None`: tokenized text.
         seed: int. Of the weights.
         language_model: bool. Whether it is a RecurrentLanguageModel, of the target words alone.
         **arguments: further ones of the model; one with a `cell` is a RecurrentEncoderDecoder, one with an

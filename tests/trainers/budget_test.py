@@ -40,8 +40,8 @@ def test_a_resumed_warm_up_continues_and_ends_at_the_full_learning_rate():
     schedule = learning_rate_schedule("constant")
 
     def go_on(first, last):
-        before = Progress(updates=first)
-        budget = Budget(0.5, schedule, updates_per_epoch=2, updates=last, warmup_updates=1000, before=before)
+        progress = Progress(updates=first)
+        budget = Budget(0.5, schedule, updates_per_epoch=2, updates=last, warmup_updates=1000, progress=progress)
         budget.set_model(model)
         budget.on_train_begin()
         for update in range(first + 1, last + 1):

@@ -121,7 +121,7 @@ def test_resume_reports_that_a_training_has_already_ended(training_files, traine
         ), line
     _, (other, _) = train_tiny(data.replace(phrase_table="other.gz"), path, resume=True, updates=25)
     table = data.phrase_table
-    assert other == f"Continuing with the pairs that were prepared from {table}; other.gz is not read."
+    assert other == f"Continuing with the pairs that were prepared from {table}; not read: other.gz."
     assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
 
 

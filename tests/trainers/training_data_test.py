@@ -12,8 +12,11 @@ TABLE, TSV = {"phrase_table": "table.gz"}, {"tsv": "pairs.tsv"}
 @pytest.mark.parametrize(
     "values, expected",
     [
-        ({**TABLE, "tokenize": True}, "found tokenize with phrase_table, whose text is in tokens; drop tokenize"),
-        ({**TSV, "lowercase": True}, "found lowercase without tokenize, expected both: text in tokens is not changed"),
+        (
+            {**TABLE, "tokenize": True},
+            "found tokenize with phrase_table, whose text is tokenized already; drop tokenize",
+        ),
+        ({**TSV, "lowercase": True}, "found lowercase without tokenize, expected both: tokenized text is not changed"),
         ({**TSV, "validation": ("a", "b")}, "found 2 files in validation, expected 1 as for training"),
         ({"source": "s", "target": "t", "validation": ("a",)}, "found 1 files in validation, expected 2 as for"),
     ],

@@ -28,7 +28,7 @@ class CorpusMetric:
     Args:
         name: str. "bleu", "chrf" or "ter".
         references: list of lists of str. Each list has one reference for every sentence.
-        tokenize: str. The tokenizer of BLEU, one of sacrebleu's: "none" for text in tokens, "13a" for raw text.
+        tokenize: str. The tokenizer of BLEU, one of sacrebleu's: "none" for tokenized text, "13a" for raw text.
             Defaults to "none".
 
     Attributes:

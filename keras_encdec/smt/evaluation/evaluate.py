@@ -35,7 +35,7 @@ class EvaluationOptions(EncodingOption):
     """Options of `evaluate`."""
 
     tokenize: str = hyperparameter(
-        "13a", "Sacrebleu's tokenizer for BLEU: none for text in tokens, 13a for raw text.", choices=TOKENIZERS
+        "13a", "Sacrebleu's tokenizer for BLEU: none for tokenized text, 13a for raw text.", choices=TOKENIZERS
     )
     unescape: bool = hyperparameter(False, "Remove Moses's escapes, such as &apos;, from all texts.")
     bootstrap_samples: int = hyperparameter(

@@ -12,7 +12,7 @@ from keras_encdec.formats.encodings import FileEncoding, unencodable
 from keras_encdec.runtime.files import check_distinct_files
 from keras_encdec.runtime.open_output import open_output
 from keras_encdec.runtime.progress import FileSummary, Progress, ShowProgress, counted
-from keras_encdec.smt.extraction.extraction_options import DictionaryOptions
+from keras_encdec.smt.extraction.extraction_options import DictionaryOptions, raw_text_tokenizer
 from keras_encdec.task_options import SHORTLIST_WORDS
 
 # A word that is aligned only once to its translation is often aligned wrongly.
@@ -208,7 +208,7 @@ def write_dictionary(
             source_path=source,
             encoding=options.encoding,
             on_error=options.on_error,
-            tokenizer=options.tokenizer(),
+            tokenizer=raw_text_tokenizer(options),
             reverse=options.reverse,
             progress=progress,
         ) as (aligned, reader),

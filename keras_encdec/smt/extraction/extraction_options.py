@@ -2,34 +2,27 @@
 
 import dataclasses
 
-from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
+from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.data.alignment import ALIGNERS, DEFAULT_ALIGNER, DEFAULT_SYMMETRIZATION, SYMMETRIZATIONS
 from keras_encdec.smt.extraction.count_smoothing import SMOOTHINGS
 from keras_encdec.smt.extraction.phrase_extraction import MAX_PHRASE_LENGTH
-from keras_encdec.task_options import SHORTLIST_WORDS, EncodingOption, MalformedLinesOption, ProcessesOption
+from keras_encdec.task_options import (
+    SHORTLIST_WORDS,
+    EncodingOption,
+    MalformedLinesOption,
+    ProcessesOption,
+    RawTextOptions,
+)
 from keras_encdec.text.tokenizer import Tokenizer
 
 
-@dataclasses.dataclass(frozen=True)
-class RawTextOptions(Configuration):
-    """Whether and how the text is tokenized."""
+def raw_text_tokenizer(options: RawTextOptions) -> Tokenizer | None:
+    """Makes a tokenizer for raw text; returns `None` for tokenized text.
 
-    tokenize: bool = hyperparameter(False, "Normalize and tokenize raw text, as for the model.")
-    lowercase: bool = hyperparameter(False, "Fold case when tokenizing.")
-
-    def check(self) -> None:
-        if self.lowercase and not self.tokenize:
-            raise ConfigurationError(
-                "found {lowercase} without {tokenize}, expected both: text in tokens is not changed"
-            )
-
-    def tokenizer(self) -> Tokenizer | None:
-        """Makes a tokenizer for raw text; returns `None` for text in tokens.
-
-        Raises:
-            ImportError: when tensorflow-text is needed and is not installed.
-        """
-        return Tokenizer(lowercase=self.lowercase) if self.tokenize else None
+    Raises:
+        ImportError: when tensorflow-text is needed and is not installed.
+    """
+    return Tokenizer(lowercase=options.lowercase) if options.tokenize else None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,7 +13,7 @@ from keras_encdec.formats.format_registry import pair_format
 from keras_encdec.formats.pair_format import Record
 from keras_encdec.formats.record_reader import LEFT_OUT, RecordReader
 from keras_encdec.runtime.progress import ShowProgress
-from keras_encdec.smt.extraction.extraction_options import ExtractionOptions
+from keras_encdec.smt.extraction.extraction_options import ExtractionOptions, raw_text_tokenizer
 from keras_encdec.smt.extraction.lexical_table import NULL
 
 # Number of words of both sides at which a batch is written.
@@ -163,7 +163,11 @@ class SentencePairReader:
     ) -> None:
         self.left_out = 0
         self._path, self._format, self._source, self._alignment = path, pair_format(format), source, alignment
-        self._options, self._encoding, self._tokenizer = options, FileEncoding(options.encoding), options.tokenizer()
+        self._options, self._encoding, self._tokenizer = (
+            options,
+            FileEncoding(options.encoding),
+            raw_text_tokenizer(options),
+        )
         self._paths = source or path, path
 
     def read(self, sentences: SentenceBatches, progress: ShowProgress) -> None:

@@ -37,7 +37,7 @@ class WeightSearchOptions(Configuration):
         1, "Number of searches, with the seeds 1, 2 and so on; the best weights are written.", minimum=1
     )
     tokenize: str = hyperparameter(
-        "none", "Sacrebleu's tokenizer for BLEU; none for text in tokens.", choices=TOKENIZERS
+        "none", "Sacrebleu's tokenizer for BLEU; none for tokenized text.", choices=TOKENIZERS
     )
 
 
