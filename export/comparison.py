@@ -62,8 +62,8 @@ def random_pairs(directory: ModelDirectory, number: int) -> list[tuple[str, str]
     random = np.random.default_rng(0)
 
     def rare_words(characters: Vocabulary | None) -> list[str]:
-        known = ["\u0301", *(one for one in characters.words if _is_utf8(one))] if characters is not None else ()
-        return ["".join(random.choice(known, random.integers(1, 20))) for _ in range(number if known else 0)]
+        letters = ["\u0301", *(one for one in characters.words if _is_utf8(one))] if characters is not None else ()
+        return ["".join(random.choice(letters, random.integers(1, 20))) for _ in range(number if letters else 0)]
 
     sources, targets = (
         words + rare_words(vocabulary.characters)
@@ -127,7 +127,7 @@ def model_scores(directory: ModelDirectory, words: Sequence[tuple[list[str], lis
     return np.array(scores)
 
 
-def compared(
+def check_scores(
     scorer: str,
     scores: np.ndarray,
     expected: np.ndarray,
@@ -136,7 +136,7 @@ def compared(
     remedy: str,
     tolerance: float = TOLERANCE,
 ) -> ScoreDifference:
-    """Compares scores with the model's own.
+    """Checks that scores agree with the model's own.
 
     Args:
         scorer: str. Name of the scorer, for the error and the result.
@@ -188,14 +188,14 @@ def read_pairs(
     Raises:
         InputError: when the file cannot be read, or has no well-formed pair.
     """
-    known = pair_format(format)
+    file_format = pair_format(format)
     if number == 0:
         return [], 0
-    with known.open_reader(path, None, encoding, "keep") as reader:
+    with file_format.open_reader(path, None, encoding, "keep") as reader:
         good = (record for record in reader if not record.problem)
         pairs = [(record.source, record.target) for record in itertools.islice(good, number)]
     if not pairs:
         raise InputError("found no pair", "expected at least one", "check --format", path)
-    if known.is_factored:
+    if file_format.is_factored:
         pairs = [(surface(source), surface(target)) for source, target in pairs]
     return pairs, reader.malformed

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from keras_encdec.export.scoring_graph import sequential_loop
 from keras_encdec.formats.encodings import UNESCAPING
 from keras_encdec.text.vocabulary import END, FIRST_WORD, LONGEST_WORD, PADDING, READ_CHARACTERS, UNKNOWN, Vocabulary
 
@@ -18,7 +19,7 @@ from keras_encdec.text.vocabulary import END, FIRST_WORD, LONGEST_WORD, PADDING,
 BYTES_A_TOKEN = 64
 
 
-def checked(text: tf.Tensor, name: str, max_tokens: int) -> tf.Tensor:
+def checked_utf8(text: tf.Tensor, name: str, max_tokens: int) -> tf.Tensor:
     """Checks that a client's strings are UTF-8 of bounded length. Otherwise the call fails with INVALID_ARGUMENT.
 
     Args:
@@ -30,7 +31,7 @@ def checked(text: tf.Tensor, name: str, max_tokens: int) -> tf.Tensor:
         string tensor `(n,)`.
     """
     limit = max_tokens * BYTES_A_TOKEN
-    text = vector(text, name)
+    text = checked_vector(text, name)
     longest = _largest(tf.strings.length(text))
     short = tf.debugging.Assert(longest <= limit, [f"found a {name} of", longest, f"bytes, expected at most {limit}"])
     with tf.control_dependencies([short]):
@@ -39,7 +40,7 @@ def checked(text: tf.Tensor, name: str, max_tokens: int) -> tf.Tensor:
         return tf.identity(text)
 
 
-def vector(tensor: tf.Tensor, name: str) -> tf.Tensor:
+def checked_vector(tensor: tf.Tensor, name: str) -> tf.Tensor:
     """Checks that a client's tensor has rank 1. Otherwise the call fails with INVALID_ARGUMENT.
 
     Args:
@@ -195,7 +196,7 @@ def _largest(numbers: tf.Tensor) -> tf.Tensor:
     return tf.reduce_max(tf.concat([[0], numbers], 0))
 
 
-# Means no character: pads code points, and is what the tables return for a code point that they do not contain.
+# Stands for no character. It pads words, and the tables return it for a code point that they do not contain.
 NONE = -1
 # The combining class of a code point is less than this number.
 CLASSES = 256
@@ -321,7 +322,7 @@ class CanonicalComposition:
             return t + 1, codes, tf.where(begins, t, base), last_class
 
         steps = tf.shape(codes)[1]
-        return tf.while_loop(lambda t, *_: t < steps, step, (0, codes, none, none), parallel_iterations=1)[1]
+        return sequential_loop(lambda t, *_: t < steps, step, (0, codes, none, none))[1]
 
 
 def _compacted(codes: tf.Tensor) -> tf.Tensor:

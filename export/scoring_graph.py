@@ -11,8 +11,8 @@ from keras_encdec.models.contract import Decoder, Encoder, TensorSpec
 from keras_encdec.models.log_probs import token_log_probs
 from keras_encdec.text.vocabulary import UNKNOWN
 
-# Number of phrases that are computed together.
-PHRASES = 256
+# Largest number of phrases that are computed together.
+MOST_PHRASES = 256
 
 
 def in_parts(part: Callable[[tf.Tensor, Structure], Structure], lengths: tf.Tensor, results: Structure) -> Structure:
@@ -30,10 +30,10 @@ def in_parts(part: Callable[[tf.Tensor, Structure], Structure], lengths: tf.Tens
     number = tf.size(lengths)
     order = tf.argsort(lengths, direction="DESCENDING", stable=True)
 
-    def turn(start: tf.Tensor, results: Structure) -> tuple[tf.Tensor, Structure]:
-        return start + PHRASES, part(order[start : start + PHRASES], results)
+    def iteration(start: tf.Tensor, results: Structure) -> tuple[tf.Tensor, Structure]:
+        return start + MOST_PHRASES, part(order[start : start + MOST_PHRASES], results)
 
-    return one_by_one(lambda start, _: start < number, turn, (0, results))[1]
+    return sequential_loop(lambda start, _: start < number, iteration, (0, results))[1]
 
 
 def rows_by_step(lengths: tf.Tensor) -> tf.Tensor:
@@ -49,16 +49,19 @@ def put_rows(table: tf.Tensor, indices: tf.Tensor, rows: tf.Tensor) -> tf.Tensor
     return tf.tensor_scatter_nd_update(table, indices[:, None], rows)
 
 
-def one_by_one(
-    goes_on: Callable[..., tf.Tensor], body: Callable[..., Structure], values: tuple[Structure, ...]
+def sequential_loop(
+    condition: Callable[..., tf.Tensor],
+    body: Callable[..., Structure],
+    values: tuple[Structure, ...],
+    shapes: Structure | None = None,
 ) -> Structure:
-    """Runs a `tf.while_loop` without parallel iterations."""
+    """Runs a `tf.while_loop` without parallel iterations; `shapes` are its `shape_invariants`."""
     # Parallel iterations would keep the tensors of several parts in memory.
-    return tf.while_loop(goes_on, body, values, parallel_iterations=1)
+    return tf.while_loop(condition, body, values, shape_invariants=shapes, parallel_iterations=1)
 
 
-# Number of target tokens whose logits are in memory at the same time.
-TOKENS = 512
+# Largest number of target tokens whose logits are in memory at the same time.
+MOST_TOKENS = 512
 
 Tensors = dict[str, tf.Tensor]
 
@@ -77,7 +80,7 @@ def encode_in_graph(
     Returns:
         dict of tensors `(n, ...)`, `encoded`; the source time axis is padded with zero, or false.
     """
-    encode = _read if encoder.is_incremental else _call
+    encode = _encode_incrementally if encoder.is_incremental else _encode_whole
     rare = () if spellings is None or encoder.reader is None else (_read_words(encoder.reader, spellings),)
 
     def part(indices: tf.Tensor, encoded: Tensors) -> Tensors:
@@ -108,8 +111,8 @@ def score_in_graph(
         lengths: int32 tensor `(n,)`, which counts the end of sequence.
         encoded: dict of tensors from `encode_in_graph`, one row per source.
         source_of_phrase: integer tensor `(n,)`: the row of `encoded` that each phrase translates.
-        spellings: int32 tensor `(words, 51)`, of a model that spells words, see `Phrases`: ln p of a rare word is that
-            of the unknown word and of its characters. Defaults to `None`.
+        spellings: int32 tensor `(words, 51)`, see `Phrases`, if the model spells words: ln p of a rare word is then
+            that of the unknown word plus that of the word's characters. Defaults to `None`.
 
     Returns:
         float32 tensor `(n, t)`, nats; 0 on padding.
@@ -195,12 +198,12 @@ def over_tokens(
         word, source_of_row = tf.gather_nd(previous, token_of_row), tf.gather(source, row)
 
         def chunk(start: tf.Tensor, results: Structure) -> tuple[tf.Tensor, Structure]:
-            now = slice(start, start + TOKENS)
+            now = slice(start, start + MOST_TOKENS)
             state = {name: table[now] for name, table in states.items()}
             tokens = TokenStates(token_of_row[now], word[now], state, memory, source_of_row[now])
-            return start + TOKENS, function(tokens, results)
+            return start + MOST_TOKENS, function(tokens, results)
 
-        return one_by_one(lambda start, _: start < tf.size(row), chunk, (0, results))[1]
+        return sequential_loop(lambda start, _: start < tf.size(row), chunk, (0, results))[1]
 
     return in_parts(part, lengths, results)
 
@@ -227,7 +230,7 @@ def _read_words(reader: CharacterReader, spellings: tf.Tensor) -> tf.Tensor:
     return in_parts(part, lengths, tf.zeros([tf.size(lengths) + 1, reader.width], reader.compute_dtype))
 
 
-def _read(encoder: Encoder, ids: tf.Tensor, lengths: tf.Tensor) -> Tensors:
+def _encode_incrementally(encoder: Encoder, ids: tf.Tensor, lengths: tf.Tensor) -> Tensors:
     """Encodes phrases, sorted by length, with an incremental encoder."""
     rows = rows_by_step(lengths)
     state = {
@@ -239,10 +242,10 @@ def _read(encoder: Encoder, ids: tf.Tensor, lengths: tf.Tensor) -> Tensors:
         new = encoder.step(ids[:now, t], {name: table[:now] for name, table in state.items()})
         return t + 1, {name: tf.concat([new[name], table[now:]], 0) for name, table in state.items()}
 
-    return encoder.finish(one_by_one(lambda t, _: t < tf.size(rows), step, (0, state))[1])
+    return encoder.finish(sequential_loop(lambda t, _: t < tf.size(rows), step, (0, state))[1])
 
 
-def _call(encoder: Encoder, ids: tf.Tensor, lengths: tf.Tensor, *rare: tf.Tensor) -> Tensors:
+def _encode_whole(encoder: Encoder, ids: tf.Tensor, lengths: tf.Tensor, *rare: tf.Tensor) -> Tensors:
     """Encodes phrases, sorted by length, with any encoder; `rare` are the vectors of rare words."""
     encoded: Tensors = encoder(ids[:, : tf.reduce_max(lengths)], *rare)
     return encoded
@@ -267,7 +270,7 @@ def _states(
         tables = [table.write(t, new[name]) for name, table in zip(names, tables, strict=True)]
         return t + 1, {name: tf.concat([new[name], table[now:]], 0) for name, table in state.items()}, tables
 
-    tables = one_by_one(lambda t, *_: t < steps, step, (0, state, tables))[2]
+    tables = sequential_loop(lambda t, *_: t < steps, step, (0, state, tables))[2]
     return {name: table.concat() for name, table in zip(names, tables, strict=True)}
 
 

@@ -9,13 +9,14 @@ import tensorflow as tf
 from keras_encdec.backend.types import Encoded, Memory, SearchState, State, Structure
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.search_batches import LENGTH_FACTOR, SHORTEST_LIMIT
-from keras_encdec.export.scoring_graph import Tensors
+from keras_encdec.export.scoring_graph import Tensors, sequential_loop
 from keras_encdec.text.lexical_shortlist import LexicalShortlist
 from keras_encdec.text.vocabulary import END, FIRST_WORD, PADDING, Vocabulary
 
 # Largest number of target sequences that are extended together, unless one source needs more.
 MOST_ROWS = 256
-# Number of words among which a search with a lexical shortlist chooses, unless its sources together have more.
+# Number of candidate words in a search with a lexical shortlist. If the sources that are searched together have more
+# candidates, the search is among all words.
 CANDIDATES = 1024
 # Random numbers are multiples of 1 / DRAWS, which float32 represents exactly.
 DRAWS = 1 << 24
@@ -120,7 +121,7 @@ def search_in_graph(
         pairs = zip(results, parts, strict=True)
         return start + size, *(tf.tensor_scatter_nd_update(whole, indices[:, None], rows) for whole, rows in pairs)
 
-    results = tf.while_loop(lambda start, *_: start < sources, part, (0, *results), parallel_iterations=1)
+    results = sequential_loop(lambda start, *_: start < sources, part, (0, *results))
     ids, log_probs, scores, links = results[1:]
     return SearchResults(ids, tf.maximum(log_probs, tf.float32.min), tf.maximum(scores, tf.float32.min), links)
 
@@ -219,7 +220,7 @@ def _search(
         tokens, log_probs = partial.tokens + choice.words[:, :, None] * now, partial.log_probs + choice.log_probs
         return t + 1, choice.words, _Hypotheses(tokens, partial.links, log_probs), kept, search, state
 
-    def goes_on(t: tf.Tensor, *variables: Structure) -> tf.Tensor:
+    def condition(t: tf.Tensor, *variables: Structure) -> tf.Tensor:
         return (t < width) & tf.reduce_any(variables[-2]["searching"])
 
     shape, kept_shape = tf.stack([sources, rows]), tf.stack([sources, sampler.results_per_source])
@@ -236,7 +237,7 @@ def _search(
     shapes = tf.nest.map_structure(
         lambda tensor: tf.TensorShape([None] * len(tensor.shape[:1]) + tensor.shape[1:]), variables
     )
-    *_, kept, search, _ = tf.while_loop(goes_on, step, variables, shape_invariants=shapes, parallel_iterations=1)
+    *_, kept, search, _ = sequential_loop(condition, step, variables, shapes)
     return kept.tokens, kept.log_probs, search.get("scores", kept.log_probs), kept.links
 
 

@@ -11,7 +11,7 @@ from tensorflow.types.experimental import ConcreteFunction, PolymorphicFunction
 from keras_encdec.backend.types import Structure
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.sampler_registry import RegisteredSampler, registered_samplers
-from keras_encdec.export.phrase_ids import PhraseIds, Phrases, checked, vector
+from keras_encdec.export.phrase_ids import PhraseIds, Phrases, checked_utf8, checked_vector
 from keras_encdec.export.scoring_graph import Tensors, encode_in_graph, score_in_graph
 from keras_encdec.export.search_graph import ServedShortlist, alignment_text, search_in_graph, target_limits
 from keras_encdec.export.serving_config import ServingConfig
@@ -124,7 +124,7 @@ class ServedModel:
         pairs, pair_index = tf.unique(tf.cast(read_index, tf.int64) * number + tf.cast(predicted_index, tf.int64))
         read_phrases = self._read_ids(read, self._read_side)
         phrases = self._predicted_ids(predicted, self._generated_side)
-        encoded = self._encode(*_given(read_phrases))
+        encoded = self._encode(*_present_fields(read_phrases))
         ids, lengths = (tf.gather(table, pairs % number) for table in (phrases.ids, phrases.lengths))
         log_probs = score_in_graph(self._model.decoder, ids, lengths, encoded, pairs // number, phrases.spellings)
         totals = tf.cast(sequence_log_probs(tf.cast(log_probs, tf.float64)), tf.float32)
@@ -165,7 +165,7 @@ class ServedModel:
         """
         text, text_index = tf.unique(self._text(text, self._read_side))
         phrases = self._read_ids(text, self._read_side)
-        return text, self._encode(*_given(phrases)), phrases.lengths, text_index
+        return text, self._encode(*_present_fields(phrases)), phrases.lengths, text_index
 
     def _replacement_of(self, directory: ModelDirectory) -> ServedReplacement:
         translations = read_dictionary(self._config.dictionary, can_declare=False) if self._config.dictionary else {}
@@ -184,7 +184,7 @@ class ServedModel:
         """Makes the function of a sampler's signature. It returns targets, as strings of tokens, and their ln p."""
 
         def search(text: tf.Tensor, *values: tf.Tensor) -> Tensors:
-            inputs = {name: vector(value, name) for name, value in zip(entry.inputs, values, strict=True)}
+            inputs = {name: checked_vector(value, name) for name, value in zip(entry.inputs, values, strict=True)}
             with tf.control_dependencies(_input_checks(entry, text, inputs)):
                 *read, text_index = self._encoded(tf.identity(text))
             if inputs:  # equal sources may have different targets
@@ -216,7 +216,7 @@ class ServedModel:
         return search
 
     def _text(self, text: tf.Tensor, name: str) -> tf.Tensor:
-        text = checked(text, name, self._config.max_tokens)
+        text = checked_utf8(text, name, self._config.max_tokens)
         return text if self._tokenizer is None else self._tokenizer(text)
 
     def _shared(self, function: Callable[..., Structure], *inputs: tf.TensorSpec) -> PolymorphicFunction:
@@ -253,7 +253,7 @@ class ServedModel:
         return signatures
 
 
-def _given(phrases: Phrases) -> tuple[tf.Tensor, ...]:
+def _present_fields(phrases: Phrases) -> tuple[tf.Tensor, ...]:
     """Returns the fields that are not `None`."""
     return tuple(field for field in phrases if field is not None)
 

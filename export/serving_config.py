@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
-from keras_encdec.export.versions import LARGEST, WEIGHTS
+from keras_encdec.export.versions import LARGEST_VERSION, WEIGHT_FORMS
 from keras_encdec.formats import open_output
 from keras_encdec.task_options import ShortlistOptions
 from keras_encdec.trained_model import TranslatingModel, check_can_replace_unknown
@@ -95,7 +95,7 @@ class ServingConfig(ShortlistOptions):
     )
     top_k: int | None = hyperparameter(
         None,
-        "For the signature `sample`: draw from this number of most probable words. Default: all words.",
+        "For the signature `sample`: draw only from this many of the most probable words. Default: all words.",
         minimum=1,
         group="signatures that generate",
     )
@@ -110,7 +110,7 @@ class ServingConfig(ShortlistOptions):
         "float32",
         "How weights are stored: bfloat16 takes half of the space and int8 a quarter, with a scale for each row or "
         "column of a matrix. The server computes in float32 with the rounded weights.",
-        choices=WEIGHTS,
+        choices=WEIGHT_FORMS,
     )
 
     def check(self) -> None:
@@ -153,7 +153,7 @@ class ExportOptions(ServingConfig):
         None,
         "Number of the version. Default: one more than the newest version.",
         minimum=1,
-        maximum=LARGEST,
+        maximum=LARGEST_VERSION,
         group="versions and models.config",
     )
     model_name: str = hyperparameter("encdec", "Name of the model on the server.", group="versions and models.config")

@@ -14,13 +14,13 @@ from keras_encdec.sparse_weights import decoded, encoded, stored_size
 
 Parts = Mapping[str, np.ndarray]
 
-LARGEST = 127
+LARGEST_INT8 = 127
 # Zeros are left out only if that saves this share of an array: loading the model must put them back.
 LEAST_SAVING = 0.1
 _SHIFTS = np.arange(7, -1, -1, dtype=np.uint8)
 
 
-def stored(array: npt.NDArray[np.float32], form: str) -> dict[str, np.ndarray]:
+def encode_weight(array: npt.NDArray[np.float32], form: str) -> dict[str, np.ndarray]:
     """Encodes an array.
 
         float32    the elements
@@ -35,7 +35,7 @@ def stored(array: npt.NDArray[np.float32], form: str) -> dict[str, np.ndarray]:
         form: "float32", "bfloat16" or "int8".
 
     Returns:
-        dict of the parts that `restored` takes.
+        dict of the parts that `decode_weight` takes.
     """
     parts: dict[str, np.ndarray] = {"values": array}
     if array.ndim > 1 and form == "bfloat16":
@@ -51,19 +51,19 @@ def stored(array: npt.NDArray[np.float32], form: str) -> dict[str, np.ndarray]:
 def _in_int8(array: npt.NDArray[np.float32], axis: int) -> dict[str, np.ndarray]:
     """Rounds with one scale for all elements along an axis."""
     largest = np.abs(array).max(axis=axis, keepdims=True)
-    scales = np.where(largest > 0, largest / LARGEST, 1).astype(np.float32)
-    return {"values": np.clip(np.rint(array / scales), -LARGEST, LARGEST).astype(np.int8), "scales": scales}
+    scales = np.where(largest > 0, largest / LARGEST_INT8, 1).astype(np.float32)
+    return {"values": np.clip(np.rint(array / scales), -LARGEST_INT8, LARGEST_INT8).astype(np.int8), "scales": scales}
 
 
 def _distance(parts: Parts, array: npt.NDArray[np.float32]) -> float:
     return float(np.square(parts["values"] * parts["scales"] - array).sum())
 
 
-def restored(parts: Parts, shape: Sequence[int]) -> npt.NDArray[np.float32]:
-    """Decodes an array; `_restored_in_graph` computes the same, bit by bit.
+def decode_weight(parts: Parts, shape: Sequence[int]) -> npt.NDArray[np.float32]:
+    """Decodes an array; `_decode_weight_in_graph` computes the same, bit by bit.
 
     Args:
-        parts: dict, from `stored`.
+        parts: dict, from `encode_weight`.
         shape: tuple of int. Shape of the array.
 
     Returns:
@@ -80,7 +80,7 @@ def _is_sparse(parts: Parts) -> bool:
     return "mask" in parts or "columns" in parts
 
 
-def _restored_in_graph(parts: Mapping[str, tf.Tensor], shape: Sequence[int]) -> tf.Tensor:
+def _decode_weight_in_graph(parts: Mapping[str, tf.Tensor], shape: Sequence[int]) -> tf.Tensor:
     values, size = tf.cast(parts["values"], tf.float32), int(np.prod(shape))
     if "mask" in parts:
         bits = tf.bitwise.bitwise_and(tf.bitwise.right_shift(parts["mask"][:, None], _SHIFTS), np.uint8(1))
@@ -99,12 +99,12 @@ def rounded_model(model: TranslationModel, form: str) -> TranslationModel:
 
     Args:
         model: TranslationModel.
-        form: see `stored`.
+        form: see `encode_weight`.
     """
     model = model_in_dtype(model, "float32")
     if form == "float32":
         return model
-    return _with_weights(model, [stored(keras.ops.convert_to_numpy(weight), form) for weight in model.weights])
+    return _with_weights(model, [encode_weight(keras.ops.convert_to_numpy(weight), form) for weight in model.weights])
 
 
 def _with_weights(model: TranslationModel, parts: Sequence[Parts]) -> TranslationModel:
@@ -112,7 +112,7 @@ def _with_weights(model: TranslationModel, parts: Sequence[Parts]) -> Translatio
     other = type(model).from_config(model.get_config())
     copy_weights(model, other)
     for weight, parts_of_weight in zip(other.weights, parts, strict=True):
-        weight.assign(restored(parts_of_weight, weight.shape))
+        weight.assign(decode_weight(parts_of_weight, weight.shape))
     return other
 
 
@@ -122,7 +122,7 @@ class StoredWeight(tf.saved_model.experimental.TrackableResource):
     A server keeps both the parts and the weight in memory.
 
     Args:
-        parts: dict, from `stored`.
+        parts: dict, from `encode_weight`.
         shape: tuple of int. Shape of the weight.
 
     Attributes:
@@ -148,7 +148,7 @@ class StoredWeight(tf.saved_model.experimental.TrackableResource):
         return tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=self._shape, shared_name=self._name)
 
     def _initialize(self) -> None:
-        value = _restored_in_graph(self.parts, self._shape)
+        value = _decode_weight_in_graph(self.parts, self._shape)
         tf.raw_ops.AssignVariableOp(resource=self.resource_handle, value=value)
 
 
@@ -157,7 +157,7 @@ class StoredWeights:
 
     Args:
         model: TranslationModel in float32.
-        form: see `stored`.
+        form: see `encode_weight`.
 
     Attributes:
         weights: list of StoredWeight.
@@ -165,7 +165,7 @@ class StoredWeights:
 
     def __init__(self, model: TranslationModel, form: str) -> None:
         self._model, self._is_rounded = model, form != "float32"
-        self._parts = [stored(keras.ops.convert_to_numpy(weight), form) for weight in model.weights]
+        self._parts = [encode_weight(keras.ops.convert_to_numpy(weight), form) for weight in model.weights]
         self._weights = {
             id(weight): StoredWeight(parts, tuple(weight.shape))
             for weight, parts in zip(model.weights, self._parts, strict=True)

@@ -16,7 +16,7 @@ from keras_encdec.export.client.model_server import ServerError
 from keras_encdec.export.comparison import (
     TOLERANCE,
     ScoreDifference,
-    compared,
+    check_scores,
     model_scores,
     pairs_of_words,
     random_pairs,
@@ -41,9 +41,9 @@ class VerificationReport:
 
     Attributes:
         path: pathlib.Path of the version's folder; for a remote folder its URL, a str.
-        comparisons: tuple of ScoreDifference: for the exported model with many pairs in a batch, for the exported model
-            with one pair at a time, and for each backend. The first two are differences from the model with the stored
-            weights. If these are rounded, the difference that rounding makes comes before them.
+        comparisons: tuple of ScoreDifference, in this order: the difference that rounding makes, if the stored weights
+            are rounded; the exported model with many pairs in a batch, and with one pair at a time, both compared with
+            the model with the stored weights; the scorer on each backend.
     """
 
     path: FilePath
@@ -112,7 +112,7 @@ def verify_export(
     remedy = "check that --model_dir is the model that was exported, and export it again"
 
     def compare(scorer: str, scores: np.ndarray, expected: np.ndarray, tolerance: float = TOLERANCE) -> None:
-        comparisons.append(compared(scorer, scores, expected, texts, export_dir, remedy, tolerance))
+        comparisons.append(check_scores(scorer, scores, expected, texts, export_dir, remedy, tolerance))
 
     # Python runs the script by its path: `-m` would import this package.
     script = [sys.executable, "-P", os.fspath(pathlib.Path(__file__).with_name("scoring_process.py"))]

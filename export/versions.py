@@ -22,7 +22,7 @@ from keras_encdec.trained_model import TrainedModel
 
 MODELS_CONFIG = "models.config"
 # The server's version numbers are signed 64-bit integers.
-LARGEST = 2**63 - 1
+LARGEST_VERSION = 2**63 - 1
 
 
 def versions(export_dir: str | os.PathLike[str]) -> list[int]:
@@ -86,7 +86,7 @@ def check_new_version(export_dir: str | os.PathLike[str], version: int | None) -
         InputError: when that version exists, or its number is too small or too large for a server.
     """
     export_dir = pathlib.Path(export_dir)
-    if version is not None and not 1 <= version <= LARGEST:
+    if version is not None and not 1 <= version <= LARGEST_VERSION:
         raise _out_of_range(version, export_dir)
     if version and os.path.lexists(export_dir / str(version)):
         raise _taken(export_dir / str(version))
@@ -180,7 +180,7 @@ def locked(folder: str | os.PathLike[str], wait: bool = True) -> Iterator[None]:
 def _published(path: pathlib.Path, export_dir: pathlib.Path, version: int | None, above: int) -> int:
     with locked(export_dir):
         number = version or max([*versions(export_dir), above]) + 1
-        if number > LARGEST:
+        if number > LARGEST_VERSION:
             raise _out_of_range(number, export_dir)
         if os.path.lexists(export_dir / str(number)):
             raise _taken(export_dir / str(number))
@@ -189,7 +189,7 @@ def _published(path: pathlib.Path, export_dir: pathlib.Path, version: int | None
 
 
 def _out_of_range(number: int, export_dir: pathlib.Path) -> InputError:
-    expected = f"expected 1 to {LARGEST}"
+    expected = f"expected 1 to {LARGEST_VERSION}"
     return InputError(f"found {number} for the new version", expected, "give another --version", export_dir)
 
 
@@ -212,7 +212,7 @@ def _flush(folder: pathlib.Path) -> None:
 DESCRIPTION = "keras_encdec.json"
 TOKENS, RAW_TEXT = "tokens separated by spaces", "raw text"
 #: Forms in which the weights of a version may be stored.
-WEIGHTS = ("float32", "bfloat16", "int8")
+WEIGHT_FORMS = ("float32", "bfloat16", "int8")
 
 
 class Description(NamedTuple):
@@ -249,7 +249,7 @@ def read_description(version: pathlib.Path) -> Description:
         checksums, weights = description.get("sha256", {}), description.get("weights", "float32")
         if not all(isinstance(value, str) and _is_within(name) for name, value in checksums.items()):
             raise ValueError("its checksums are not strings by path")
-        if weights not in WEIGHTS:
+        if weights not in WEIGHT_FORMS:
             raise ValueError(f"its weights are {weights!r}")
         model_weights = description.get("model_weights")
         if not isinstance(model_weights, str | None):
@@ -313,7 +313,7 @@ def check_exported_from(model: TrainedModel, version: pathlib.Path) -> None:
     check_has_weights(model.path / WEIGHTS_FILE)
     if exported is not None and file_checksum(model.path / WEIGHTS_FILE) != exported:
         raise InputError(
-            "found other weights than those that were exported",
+            "found weights that differ from the exported ones",
             f"expected the model that {version} was exported from",
             "check --model_dir, or export this model again",
             model.path / WEIGHTS_FILE,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.errors import EncdecWarning
 from keras_encdec.export.client.model_server import ModelName, Server, ServerError
-from keras_encdec.export.versions import LARGEST
+from keras_encdec.export.versions import LARGEST_VERSION
 from keras_encdec.formats import ColumnKind, format_names
 from keras_encdec.scoring.scoring_options import ColumnOptions
 from keras_encdec.task_options import EncodingOption
@@ -36,7 +36,7 @@ class ConnectionOptions(Configuration):
         None,
         "Version of the model. Default: the server's choice, the latest.",
         minimum=1,
-        maximum=LARGEST,
+        maximum=LARGEST_VERSION,
         group="server",
     )
     label: str | None = hyperparameter(None, "Label of the version, such as stable.", group="server")
@@ -77,7 +77,7 @@ class ClientOptions(EncodingOption, ColumnOptions, ConnectionOptions):
     in_flight: int = hyperparameter(IN_FLIGHT, "Concurrent requests.", minimum=1)
 
 
-def is_url(address: str) -> bool:
+def is_rest_url(address: str) -> bool:
     """Whether an address is a REST URL, such as "http://localhost:8501", and not a gRPC one, "localhost:8500"."""
     return address.startswith(("http://", "https://"))
 
@@ -86,7 +86,7 @@ def is_server_address(address: str) -> bool:
     """Whether a string is the address of a server: host:port, a URL, or a socket, "unix:..."."""
     parts = re.fullmatch(r"(?:https?://)?[^/]+?(?::(\d+))?/?", address)
     port = parts and parts[1]
-    return address.startswith("unix:") or bool(parts and (port or is_url(address)) and int(port or 1) <= 65535)
+    return address.startswith("unix:") or bool(parts and (port or is_rest_url(address)) and int(port or 1) <= 65535)
 
 
 def connect(address: str, model: ModelName, deadline: float = DEADLINE, connections: int = IN_FLIGHT) -> Server:
@@ -105,7 +105,7 @@ def connect(address: str, model: ModelName, deadline: float = DEADLINE, connecti
     if not is_server_address(address):
         raise ConfigurationError("found {server}=%s, expected host:port, or http://host:port for REST", address)
     # Only the client that is needed is imported: the libraries of the other may be missing.
-    if is_url(address):
+    if is_rest_url(address):
         from keras_encdec.export.client.rest_client import RestClient
 
         return RestClient(address, model, deadline, connections)
@@ -114,7 +114,8 @@ def connect(address: str, model: ModelName, deadline: float = DEADLINE, connecti
     return GrpcClient(address, model, deadline)
 
 
-# Longest pause after the first failed call, and after any call, in seconds. The longest pause doubles with each call.
+# Limits of the pauses after failed calls, in seconds: of the first pause, and of any pause. The limit doubles with each
+# failure, from the former to the latter.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 

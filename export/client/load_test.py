@@ -86,8 +86,8 @@ def measure_server(
     """
     options = ClientOptions.combined(options, values)
     patience = PATIENCE if options.patience is None else options.patience
-    known = pair_format(options.format)
-    with known.open_reader(input, None, options.encoding, options.on_error) as reader:
+    file_format = pair_format(options.format)
+    with file_format.open_reader(input, None, options.encoding, options.on_error) as reader:
         records = [record for record in itertools.islice(reader, LARGEST_SAMPLE) if not record.problem]
     if not records:
         raise InputError("found no pairs", "expected pairs to send", "", input)
@@ -98,7 +98,7 @@ def measure_server(
             pinned = connect(server, model, options.deadline, options.in_flight)
             stack.enter_context(contextlib.closing(pinned))
             scorer = ServedScorer(pinned, 0.0)
-            pairs = scorer.all_words([(record.source, record.target) for record in records], known.is_factored)
+            pairs = scorer.all_words([(record.source, record.target) for record in records], file_format.is_factored)
             return _measured(scorer, _requests(pairs, options), seconds, options)
         except ServerError as error:
             raise error.report(client, input, 1) from error
@@ -118,7 +118,7 @@ def _measured(
     together = threading.Barrier(options.in_flight + 1)
 
     def send(worker: int) -> None:
-        # Each worker begins at another request, so that the server does not get the same pairs at the same time.
+        # Each worker begins with a different request, so that the workers do not send the same pairs at the same time.
         own = itertools.islice(itertools.cycle(requests), worker * len(requests) // options.in_flight, None)
         try:
             scorer.score_pairs(next(own))

@@ -80,7 +80,7 @@ def score_file_with_server(
         ImportError: when the protocol's libraries are not installed.
     """
     options = ClientOptions.combined(options, values)
-    known = pair_format(options.format)
+    file_format = pair_format(options.format)
     patience = PATIENCE if options.patience is None else options.patience
     check_distinct_files(input, output)
     scoring = ScoringOptions(
@@ -90,7 +90,7 @@ def score_file_with_server(
         max_tokens=None,
         on_error=options.on_error,
     )
-    score_columns(known, scoring)  # raises for wrong options before the server is called
+    score_columns(file_format, scoring)  # raises for wrong options before the server is called
     with contextlib.ExitStack() as stack:
 
         def connected(model: ModelName) -> Server:
@@ -100,9 +100,9 @@ def score_file_with_server(
         client = connected(options.model)
         try:
             pinned = connected(labelled_version(client, retrying(patience, address=server)))
-            reader = stack.enter_context(known.open_reader(input, None, options.encoding, options.on_error))
+            reader = stack.enter_context(file_format.open_reader(input, None, options.encoding, options.on_error))
             file = stack.enter_context(open_output(output))
-            scorer = RecordScorer(known, [ServedScorer(pinned, patience)], scoring)
+            scorer = RecordScorer(file_format, [ServedScorer(pinned, patience)], scoring)
             lines = ServedLines(scorer, pinned, input, options.on_error == "keep")
             numbered = _numbered(windows(reader, options.batch_size))
             written = write_scored_lines(lines, numbered, reader.lines, [file], options.in_flight, progress)

@@ -66,8 +66,8 @@ def main(arguments: Arguments, options: ClientCommandOptions) -> None:
             raise ConfigurationError(f"found no {{{name}}}, expected one to score, or {{health}} or {{metadata}}")
     check_paths(inputs=[arguments["input"]], outputs=[arguments["output"]])
     if arguments["input"]:
-        known, reading = pair_format(options.format), (options.encoding, options.on_error)
-        known.check_beginning(arguments["input"], None, *reading)  # before the command waits for the server
+        file_format, reading = pair_format(options.format), (options.encoding, options.on_error)
+        file_format.check_beginning(arguments["input"], None, *reading)  # before the command waits for the server
     from keras_encdec.export import measure_server, score_file_with_server, server_health, server_metadata
 
     server = arguments["server"] or SERVER

@@ -22,10 +22,10 @@ def main(arguments: Arguments, options: ScoringOptions) -> None:
     model, *others = (TrainedModel.read(path) for path in models if path)
     options.check_models(model, others[0] if others else None, model.carries_attention)
     check_distinct_files(arguments["input"], options.source, options.moses_ini)
-    known = pair_format(options.format)
-    columns = score_columns(known, options, 1 + len(others))
+    file_format = pair_format(options.format)
+    columns = score_columns(file_format, options, 1 + len(others))
     reading = options.source, options.encoding, options.on_error
-    table_scores = known.check_beginning(arguments["input"], *reading, columns=columns)
+    table_scores = file_format.check_beginning(arguments["input"], *reading, columns=columns)
     if options.moses_ini and os.path.isfile(options.moses_ini):  # a pipe can be read only once
         options.scored_moses_ini(arguments["output"], columns, table_scores)
     import_keras()

@@ -177,7 +177,7 @@ WRONG_MODELS = [
     ("export", ["--model_dir=libreoffice_en_fr", "--export_dir=served", "--coverage_penalty=1"], "has no attention"),
     ("verify", ["--model_dir=language", "--export_dir=served"], "found a language model"),
     ("distill", [*DISTILLED, "--model_dir=language", "--updates=1"], "found a language model"),
-    ("verify", ["--model_dir=libreoffice_en_fr", "--export_dir=served"], "best.keras: found other weights than those"),
+    ("verify", ["--model_dir=libreoffice_en_fr", "--export_dir=served"], "best.keras: found weights that differ from"),
     ("distill", [*DISTILLED, "--target=empty", "--updates=1"], "empty: found an empty file"),
     ("train", [*RESUMED, "--batch_size=4"], "--batch_size=4, expected --units=8, --batch_size=3"),
     ("train", [*RESUMED, "--batch_size=3"], "found --units=1000, expected --units=8 as in the training to resume"),

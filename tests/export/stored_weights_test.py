@@ -19,7 +19,7 @@ from keras_encdec.decoding.sampler_registry import registered_samplers
 from keras_encdec.export import export_model, verify_export
 from keras_encdec.export.comparison import model_scores
 from keras_encdec.export.served_model import ServedModel
-from keras_encdec.export.stored_weights import _restored_in_graph, restored, rounded_model, stored
+from keras_encdec.export.stored_weights import _decode_weight_in_graph, decode_weight, encode_weight, rounded_model
 from keras_encdec.model_directory import ModelDirectory
 
 WORDS = [f"w{i}" for i in range(30)]
@@ -35,10 +35,10 @@ ARRAYS = st.integers(1, 3).flatmap(
 @settings(max_examples=50, deadline=None)
 @given(ARRAYS, st.sampled_from(["float32", "bfloat16", "int8"]))
 def test_the_graph_restores_what_was_stored_bit_by_bit(array, form):
-    parts = stored(array, form)
-    expected = restored(parts, array.shape)
+    parts = encode_weight(array, form)
+    expected = decode_weight(parts, array.shape)
     tensors = {name: tf.constant(part) for name, part in parts.items()}
-    np.testing.assert_array_equal(_restored_in_graph(tensors, array.shape), expected)
+    np.testing.assert_array_equal(_decode_weight_in_graph(tensors, array.shape), expected)
     if form == "float32" or array.ndim == 1:
         np.testing.assert_array_equal(expected, array)
     elif form == "bfloat16":
