@@ -131,9 +131,9 @@ def load_served_directory(path: str | os.PathLike[str]) -> ModelDirectory:
 
 def require_tensorflow() -> None:
     """Raises InputError if the backend of Keras is not TensorFlow: only TensorFlow writes a SavedModel."""
-    if devices.name() != "tensorflow":
+    if devices.backend_name() != "tensorflow":
         raise InputError(
-            f"found Keras on {devices.name()}",
+            f"found Keras on {devices.backend_name()}",
             "expected KERAS_BACKEND=tensorflow, which a SavedModel needs",
             "set it before Keras is imported; TensorFlow also loads models that were trained on another backend",
         )

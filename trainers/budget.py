@@ -45,13 +45,13 @@ class Budget(keras.callbacks.Callback):
         round_updates: int. Number of updates in a round. Defaults to `None`: unknown.
         progress: Progress of the training that is resumed. Defaults to `None`: a new training.
         compilation: Compilation, whose seconds do not count. Defaults to `None`: all seconds count.
-        devices: Replicas that share the training. Defaults to one device.
+        replicas: Replicas that share the training. Defaults to one device.
 
     Attributes:
         learning_rate: float. The full learning rate.
         factor: float. The factor of the full learning rate that was last set in the optimizer; `None` before.
         updates_done: int. Number of updates so far, including those before a resumption.
-        devices: Replicas.
+        replicas: Replicas.
         signal: int. Number of the signal that stopped the training; `None` without one.
     """
 
@@ -66,14 +66,14 @@ class Budget(keras.callbacks.Callback):
         round_updates: int | None = None,
         progress: "Progress | None" = None,
         compilation: Compilation | None = None,
-        devices: Replicas | None = None,
+        replicas: Replicas | None = None,
     ) -> None:
         super().__init__()
         self.updates_done = self._first_update = progress.updates if progress else 0
         self._signalled = 0.0
         self.signal: int | None = None
         self._arrived: int | None = None
-        self.devices = devices or Replicas()
+        self.replicas = replicas or Replicas()
         # The seconds since the beginning and those of compiling on which the processes have agreed, and the number of
         # updates after which they agree again.
         self._agreed, self._agree_at = (0.0, 0.0), 0
@@ -103,20 +103,20 @@ class Budget(keras.callbacks.Callback):
 
     @property
     def _times(self) -> tuple[float, float]:
-        return self._agreed if self._start is None or self.devices.processes > 1 else self._own_times()
+        return self._agreed if self._start is None or self.replicas.processes > 1 else self._own_times()
 
     def _own_times(self) -> tuple[float, float]:
         return time.monotonic() - (self._start or 0.0), self._compilation.seconds - self._compiled_before
 
     def _agree(self) -> None:
         """Agrees with the other processes on the time, on signals, and on when to agree again."""
-        if self.devices.processes == 1:
+        if self.replicas.processes == 1:
             return
         since, compiling = self._own_times()
         updates_per_second = (self.updates_done - self._first_update) / max(since - compiling, 1e-9)
         updates = AGREEMENT_SECONDS * updates_per_second
         updates = min(max(1, round(updates)), AGREEMENT_UPDATES)
-        (since, compiling, updates), arrived = self.devices.agree([since, compiling, updates], self._arrived or 0)
+        (since, compiling, updates), arrived = self.replicas.agree([since, compiling, updates], self._arrived or 0)
         self._agreed, self._agree_at = (since, compiling), self.updates_done + int(updates)
         self.signal = arrived or None
 
@@ -158,8 +158,8 @@ class Budget(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         self._agree()
-        if logs and self.devices.processes > 1:  # the processes may have rounded BLEU differently
-            logs.update(zip(logs, self.devices.agree(list(logs.values()))[0], strict=True))
+        if logs and self.replicas.processes > 1:  # the processes may have rounded BLEU differently
+            logs.update(zip(logs, self.replicas.agree(list(logs.values()))[0], strict=True))
         if self._ends_round:
             self.model.stop_training = self._ends_round = False
         self._round_updates_done = 0
@@ -186,7 +186,7 @@ class Budget(keras.callbacks.Callback):
         now = time.monotonic()
         if self._arrived is None:
             self._arrived, self._signalled = number, now
-            if self.devices.processes == 1:
+            if self.replicas.processes == 1:
                 self.signal = number
         elif now - self._signalled > SAME_SIGNAL:
             signal.signal(number, self._handlers[number])

@@ -115,16 +115,16 @@ class RoundAverage(keras.callbacks.Callback):
         super().__init__()
         self._folder, self._budget, self._number = pathlib.Path(folder) / ROUNDS, budget, number
         last_rounds = [past["updates"] for past in rounds if "averaged_rounds" not in past][-number - 1 :]
-        for path in self._files() if budget.devices.is_chief else ():
+        for path in self._files() if budget.replicas.is_chief else ():
             if int(path.stem) not in last_rounds:
                 path.unlink()  # an earlier round, or a round that is not in the history because the process was killed
 
     def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
-        if self.devices.is_chief:
+        if self.replicas.is_chief:
             self._folder.mkdir(exist_ok=True)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        if not self._budget.devices.is_chief:
+        if not self._budget.replicas.is_chief:
             return
         with open_output(self._folder / f"{self._budget.updates_done}.npz") as file:
             # NumPy files have no bfloat16.
@@ -139,7 +139,7 @@ class RoundAverage(keras.callbacks.Callback):
         Returns:
             tuple: list of arrays, as `model.get_weights` returns; int, the number of rounds.
         """
-        self._budget.devices.wait()  # for the files of the last round
+        self._budget.replicas.wait()  # for the files of the last round
         paths = self._files()[-self._number :]
         total: list[np.ndarray] = []
         for path in paths:
@@ -149,9 +149,9 @@ class RoundAverage(keras.callbacks.Callback):
         return [weight / len(paths) for weight in total], len(paths)
 
     @property
-    def devices(self) -> Replicas:
+    def replicas(self) -> Replicas:
         """The devices that share the training."""
-        return self._budget.devices
+        return self._budget.replicas
 
     @property
     def has_rounds(self) -> bool:
@@ -185,7 +185,7 @@ def add_average(
     if masks := PruningMasks.of(model):
         weights = masks.applied(weights)
     model.set_weights(weights)
-    batches = evaluation_batches(lambda: list(map(average.devices.part, validation.once())))
+    batches = evaluation_batches(lambda: list(map(average.replicas.part, validation.once())))
     measured = model.evaluate(batches, verbose=0, return_dict=True)
     if bleu:
         measured["bleu"] = bleu.measure()

@@ -127,7 +127,7 @@ class Checkpoints(keras.callbacks.Callback):
         self._patience, self._patience_updates = patience or math.inf, patience_updates or math.inf
         self._plain: keras.Model | None = None
         self._seconds_between, self._saved, self._call_saved = 60 * minutes, 0.0, saved
-        self._writes = budget.devices.is_chief
+        self._writes = budget.replicas.is_chief
         for partial in self.folder.glob(f"{PARTIAL}*") if self._writes else ():
             partial.unlink()  # left by a killed process
 
@@ -259,7 +259,7 @@ class Checkpoints(keras.callbacks.Callback):
             budget.learning_rate,
             budget.factor,
             sums,
-            generator_state(budget.devices),
+            generator_state(budget.replicas),
             masks.to_arrays() if (masks := PruningMasks.of(self.model)) else {},
         )
         self._write(self.folder, LAST, self.model, progress)
@@ -276,7 +276,7 @@ class Checkpoints(keras.callbacks.Callback):
 
     def _write(self, folder: pathlib.Path, name: str, model: keras.Model, progress: Progress | None = None) -> None:
         if self._writes:
-            with self._budget.devices.alone():
+            with self._budget.replicas.alone():
                 save_model(folder, name, model, progress)
 
     def _without_optimizer(self, weights: Sequence[np.ndarray] = ()) -> keras.Model:

@@ -53,7 +53,7 @@ def fit(
     folder: pathlib.Path,
     reporter: TrainingReporter,
     compilation: Compilation,
-    devices: Replicas,
+    replicas: Replicas,
     saved: Callable[[], object] = lambda: None,
 ) -> tuple[Checkpoints, Budget]:
     """Trains round by round until the budget is spent, the patience is exhausted or a signal arrives.
@@ -66,7 +66,7 @@ def fit(
         folder: path of the model directory.
         reporter: TrainingReporter, which gets the progress.
         compilation: Compilation. The time of compiling does not count.
-        devices: Replicas that share the training.
+        replicas: Replicas that share the training.
         saved: function to call after each checkpoint is saved. Defaults to a function that does nothing.
 
     Returns:
@@ -87,32 +87,32 @@ def fit(
         config.round_updates,
         progress,
         compilation,
-        devices,
+        replicas,
     )
     average = RoundAverage(folder, budget, config.average_rounds, progress.rounds) if config.average_rounds else None
     bleu = _validation_bleu(config, model, validation)
     checkpoints = _checkpoints(config, progress, batches, validation, folder, budget, saved)
     # A training killed in its first round has no best model, so that round must end even if the budget is spent.
     if not progress.rounds or budget.done < 1.0 and not checkpoints.out_of_patience:
-        record = ProgressRecord("encdec-train", folder / PROGRESS) if devices.is_chief else None
+        record = ProgressRecord("encdec-train", folder / PROGRESS) if replicas.is_chief else None
         update_reports = UpdateReports(reporter, budget, batches.batch_size, compilation)
         callbacks = [
             bleu,  # comes before the budget, so that the budget counts its time in the same round
             budget,
             _gradual_pruning(config, model, budget),
             *reporter.callbacks(budget, batches.updates_per_epoch),
-            *(_tensorboard(config, folder) if devices.is_chief else ()),
+            *(_tensorboard(config, folder) if replicas.is_chief else ()),
             average,
             checkpoints,
             record and ProgressUpdates(record, budget),
             update_reports,
             RoundReports(reporter, budget, checkpoints, batches.updates_per_epoch),
-            Restoration(progress, devices),
+            Restoration(progress, replicas),
         ]
         left = updates - progress.updates + progress.round_updates if updates else config.round_updates
         round_updates = max(1, min(config.round_updates, left))
-        with record or contextlib.nullcontext(), devices.training(), update_reports:
-            _run_rounds(state, batches, validation, round_updates, [each for each in callbacks if each], devices)
+        with record or contextlib.nullcontext(), replicas.training(), update_reports:
+            _run_rounds(state, batches, validation, round_updates, [each for each in callbacks if each], replicas)
     if average and validation and not budget.signal and "averaged_rounds" not in checkpoints.rounds[-1]:
         if not average.has_rounds:
             raise InputError(
@@ -121,7 +121,7 @@ def fit(
                 "drop --average_rounds, or raise --updates, --epochs or --minutes",
                 folder,
             )
-        with devices.training():
+        with replicas.training():
             add_average(model, average, validation, bleu, checkpoints)
     return checkpoints, budget
 
@@ -132,14 +132,14 @@ def _run_rounds(
     validation: Batches | None,
     round_updates: int,
     callbacks: list[keras.callbacks.Callback],
-    devices: Replicas,
+    replicas: Replicas,
 ) -> None:
     """Runs `model.fit`, whose epochs are rounds, until a callback stops it."""
     model, progress = state
     try:
         model.fit(
-            training_stream(lambda: map(devices.part, batches.stream(progress.updates))),
-            validation_data=validation and evaluation_batches(lambda: list(map(devices.part, validation.once()))),
+            training_stream(lambda: map(replicas.part, batches.stream(progress.updates))),
+            validation_data=validation and evaluation_batches(lambda: list(map(replicas.part, validation.once()))),
             steps_per_epoch=round_updates,
             initial_epoch=len(progress.rounds),
             epochs=sys.maxsize,
@@ -263,12 +263,12 @@ class Restoration(keras.callbacks.Callback):
 
     Args:
         progress: Progress.
-        devices: Replicas that share the training.
+        replicas: Replicas that share the training.
     """
 
-    def __init__(self, progress: Progress, devices: Replicas) -> None:
+    def __init__(self, progress: Progress, replicas: Replicas) -> None:
         super().__init__()
-        self._sums, self._generator, self._devices = progress.sums, progress.generator, devices
+        self._sums, self._generator, self._replicas = progress.sums, progress.generator, replicas
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         for variable, value in zip(round_sums(self.model), self._sums, strict=False):  # empty at the end of a round
@@ -277,5 +277,5 @@ class Restoration(keras.callbacks.Callback):
 
     def on_train_batch_begin(self, batch: int, logs: dict[str, float] | None = None) -> None:
         if self._generator:
-            set_generator_state(self._generator, self._devices)
+            set_generator_state(self._generator, self._replicas)
             self._generator = {}

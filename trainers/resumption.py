@@ -160,29 +160,29 @@ def save_model(folder: pathlib.Path, name: str, model: keras.Model, progress: Pr
         partial.unlink(missing_ok=True)
 
 
-def load_checkpoint(folder: str | os.PathLike[str], devices: Replicas | None = None) -> TrainingState:
+def load_checkpoint(folder: str | os.PathLike[str], replicas: Replicas | None = None) -> TrainingState:
     """Loads the newest undamaged checkpoint of a training, with the model compiled as before.
 
     If the newest checkpoint is damaged, a warning says so, and the previous one takes its place.
 
     Args:
         folder: path of the model directory.
-        devices: Replicas to train on. All of their processes must call this function. Defaults to one device.
+        replicas: Replicas to train on. All of their processes must call this function. Defaults to one device.
 
     Raises:
         InputError: when there is no checkpoint, or none can be loaded.
     """
-    folder, devices = pathlib.Path(folder), devices or Replicas()
+    folder, replicas = pathlib.Path(folder), replicas or Replicas()
     errors = []
     for path in checkpoints_in(folder) or [folder / LAST]:
         try:
-            with devices.building():
+            with replicas.building():
                 state = _load(path)
         except InputError as error:
             errors.append(error)
             continue
-        devices.wait()
-        if errors and devices.is_chief:
+        replicas.wait()
+        if errors and replicas.is_chief:
             warnings.warn(
                 EncdecWarning(
                     f"{folder / LAST}: {errors[0].found}; continuing from the checkpoint before it, after "
@@ -190,7 +190,7 @@ def load_checkpoint(folder: str | os.PathLike[str], devices: Replicas | None = N
                 ),
                 stacklevel=2,
             )
-        if path.name == PREVIOUS and devices.is_chief:
+        if path.name == PREVIOUS and replicas.is_chief:
             os.replace(path, folder / LAST)  # otherwise, the next save would overwrite it with the damaged one
         return state
     if len(errors) == 1:

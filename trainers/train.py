@@ -10,7 +10,7 @@ from typing import NamedTuple
 import keras
 
 from keras_encdec.backend.devices import warn_if_slow
-from keras_encdec.backend.distribution import replicas
+from keras_encdec.backend.distribution import find_replicas
 from keras_encdec.backend.replicas import Replicas, check_batch_size
 from keras_encdec.backend.training_step import StepCompilation, prepare_process_for_training, update_tasks_between
 from keras_encdec.configuration import ConfigurationError
@@ -118,11 +118,11 @@ def train(
         return _train_remotely(config, data, os.fspath(model_dir), resume, reporter, tasks)
     folder = pathlib.Path(model_dir)
     check_not_packaged(folder)  # before anything is written to it
-    devices = replicas(config.devices)
-    if not devices.is_chief:
+    replicas = find_replicas(config.devices)
+    if not replicas.is_chief:
         reporter = TrainingReporter(lambda line: None)
-    with training_lock(folder) if devices.is_chief else contextlib.nullcontext():
-        return _train(_Job(config, data, folder, reporter or TrainingReporter(), devices, tasks), resume)
+    with training_lock(folder) if replicas.is_chief else contextlib.nullcontext():
+        return _train(_Job(config, data, folder, reporter or TrainingReporter(), replicas, tasks), resume)
 
 
 def _train_remotely(
@@ -134,16 +134,16 @@ def _train_remotely(
     tasks: TrainingTasks | None,
 ) -> TrainingResult:
     """Trains in a temporary folder, whose files are uploaded after each checkpoint, at the end, and after errors."""
-    devices = replicas(config.devices)
-    if devices.processes > 1:
+    replicas = find_replicas(config.devices)
+    if replicas.processes > 1:
         raise ConfigurationError(
             "found {model_dir}=%s in %d processes, expected a directory on a disk that all of them share",
             url,
-            devices.processes,
+            replicas.processes,
         )
     staged = StagedFolder(url, existing=resume, last=_UPLOADED_LAST, after_errors=True)
     with staged as folder:
-        job = _Job(config, data, folder, reporter or TrainingReporter(), devices, tasks, staged.upload_in_background)
+        job = _Job(config, data, folder, reporter or TrainingReporter(), replicas, tasks, staged.upload_in_background)
         result = _train(job, resume)
     return dataclasses.replace(result, model_dir=url)
 
@@ -161,7 +161,7 @@ class _Job:
     data: TrainingData
     folder: pathlib.Path
     reporter: TrainingReporter
-    devices: Replicas
+    replicas: Replicas
     tasks: TrainingTasks | None
     saved: Callable[[], object] = lambda: None  # called after each checkpoint is saved
 
@@ -176,10 +176,10 @@ class _Prepared(NamedTuple):
 
 
 def _train(job: _Job, resume: bool) -> TrainingResult:
-    config, data, folder, reporter, devices = job.config, job.data, job.folder, job.reporter, job.devices
+    config, data, folder, reporter, replicas = job.config, job.data, job.folder, job.reporter, job.replicas
     check_model_folder(folder, resume)  # while no other training can begin in it
     has_begun = has_checkpoint(folder)
-    devices.wait()  # before the first process writes anything
+    replicas.wait()  # before the first process writes anything
     if config.validation_bleu:
         import_sacrebleu(BLEU_ALTERNATIVE)  # raises at once if sacrebleu is not installed
     prepare_process_for_training()
@@ -198,11 +198,11 @@ def _train(job: _Job, resume: bool) -> TrainingResult:
         reporter.built(state.model.count_params())
     # The empty sources of a language model are of no interest.
     compiling = reporter.compiling if config.has_source else lambda shapes: reporter.compiling(shapes[-1:])
-    compilation = step.apply(state.model, compiling, devices)
+    compilation = step.apply(state.model, compiling, replicas)
     if others:
         updates = others.updates(config, widths, state.progress.updates)
         update_tasks_between(state.model, updates, step, compilation, reporter.compiling)
-    checkpoints, budget = fit(config, state, batches, validation, folder, reporter, compilation, devices, job.saved)
+    checkpoints, budget = fit(config, state, batches, validation, folder, reporter, compilation, replicas, job.saved)
     result = TrainingResult(
         folder,
         tuple(map(TrainingRound.from_dict, checkpoints.rounds)),
@@ -215,7 +215,7 @@ def _train(job: _Job, resume: bool) -> TrainingResult:
     )
     if (result.updates, len(result.rounds)) == (state.progress.updates, len(state.progress.rounds)):
         reporter.already_ended(result)
-    elif devices.is_chief:
+    elif replicas.is_chief:
         if has_begun:
             for task_dir in (folder, *(task_folder(folder, name) for name in (job.tasks.others if job.tasks else ()))):
                 update_settings(task_dir, config)
@@ -244,17 +244,17 @@ def _conclude(job: _Job, prepared: _Prepared, model: TranslationModel, result: T
 def _prepared(job: _Job, initial: ModelDirectory | None, has_begun: bool) -> _Prepared:
     """Prepares the pairs and the files of a new model in the first process; the others wait for it, and read them."""
     config, data, folder = job.config, job.data, job.folder
-    if job.devices.is_chief:
+    if job.replicas.is_chief:
         given = with_vocabularies(data, initial) if initial else data
         directory, pairs = prepare_pairs(config, given, folder, has_begun, job.reporter)
         validation, training_indices = validation_batches(config, data, directory, pairs)
         _check_validation(config, validation, folder)
-        check_batch_size(job.devices, min(config.batch_size, len(training_indices)))
+        check_batch_size(job.replicas, min(config.batch_size, len(training_indices)))
         if not has_begun:
             _begin(config, data, directory, job.tasks)
-        job.devices.wait()
+        job.replicas.wait()
         return _Prepared(directory, pairs, validation, training_indices)
-    job.devices.wait()
+    job.replicas.wait()
     if not (folder / PREPARED).exists():
         raise InputError(
             "found no pairs that the first process has prepared",
@@ -310,7 +310,7 @@ def _new_model(
     """Builds and compiles a model."""
     config = job.config
     words = len(directory.source_vocabulary), len(directory.target_vocabulary)
-    with building(config.seed), job.devices.building():
+    with building(config.seed), job.replicas.building():
         if others:
             model = others.new_model(config)
         else:
@@ -336,7 +336,7 @@ def _last_checkpoint(job: _Job) -> TrainingState:
     directory = ModelDirectory.load(job.folder, weights=False)
     check_same_tasks(job.tasks, directory.training)
     with building():
-        state = load_checkpoint(job.folder, job.devices)
+        state = load_checkpoint(job.folder, job.replicas)
     check_same_training(config, job.data, directory.training, state.model.get_config())
     # Checkpoints of the first versions lack PyTorch's generator state. A new seed keeps dropout from repeating the
     # numbers of the first rounds.

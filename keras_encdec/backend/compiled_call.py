@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 
 import keras
 
-from keras_encdec.backend.devices import name, on_cpu
+from keras_encdec.backend.devices import backend_name, on_cpu
 from keras_encdec.backend.types import Structure, Tensor
 from keras_encdec.configuration import ConfigurationError
 
@@ -29,7 +29,7 @@ def compiled_call(layer: keras.layers.Layer) -> Callable[..., Structure]:
     Returns:
         callable: structures of arrays, by position, to the layer's output, tensors of the backend.
     """
-    compiler, compiling = _COMPILERS[name()](layer), threading.Lock()
+    compiler, compiling = _COMPILERS[backend_name()](layer), threading.Lock()
     calls: dict[Hashable, Callable[[list[Tensor]], Structure]] = {}
 
     def call(*inputs: Structure) -> Structure:
@@ -132,7 +132,7 @@ def compute_in_int8(layer: keras.layers.Layer) -> None:
         ConfigurationError: unless the backend is PyTorch on a CPU that has instructions for 8 bits.
     """
     available = False
-    if name() == "torch" and on_cpu():
+    if backend_name() == "torch" and on_cpu():
         from keras_encdec.backend.torch_products import int8_is_available
 
         available = int8_is_available()
@@ -140,7 +140,7 @@ def compute_in_int8(layer: keras.layers.Layer) -> None:
         raise ConfigurationError(
             "found {dtype}=int8 with the backend %s on this machine, expected KERAS_BACKEND=torch on a CPU with "
             "instructions for 8 bits (VNNI or AMX); give {dtype}=float32",
-            name(),
+            backend_name(),
         )
     for variable in layer.variables:
         variable.in_int8 = True
@@ -163,7 +163,7 @@ class BatchReduction:
     computed before, not on the clock, so that it can be repeated.
 
     Where nothing is compiled, finished rows are dropped once they are an eighth of the batch. `benchmarks/decoding.py`
-    measures the benefit ("rows computed a token").
+    measures the benefit ("rows computed per token").
 
     Args:
         multiplications: int. Multiplications per row, roughly.
@@ -172,15 +172,15 @@ class BatchReduction:
 
     def __init__(self, multiplications: int, minimum: int) -> None:
         self._minimum = minimum
-        self._compiles = name() != "torch"
+        self._compiles = backend_name() != "torch"
         self._rows_of_compiling = COMPILING / max(1, multiplications)
         self._rows_wasted: collections.Counter[tuple[Hashable, int]] = collections.Counter()
 
-    def reduced(self, what: Hashable, size: int, needed: int, copies: int = 1) -> int:
+    def reduced(self, function: Hashable, size: int, needed: int, copies: int = 1) -> int:
         """Returns the size for the next step of a batch.
 
         Args:
-            what: hashable. The function, which is compiled for each size.
+            function: hashable. Identifies the function that is compiled for each size.
             size: int. Items of the batch, such as sources.
             needed: int. Unfinished items.
             copies: int. Rows per item. Defaults to `1`.
@@ -194,9 +194,9 @@ class BatchReduction:
         while needed <= sizes[-1] // 2 and sizes[-1] // 2 * copies >= self._minimum:
             sizes.append(sizes[-1] // 2)
         smallest = sizes[-1]
-        computed = min(each for each in sizes if each == size or self._is_worth_it(what, each))
-        self._rows_wasted[what, smallest] += (computed - smallest) * copies
-        return smallest if self._is_worth_it(what, smallest) else computed
+        computed = min(each for each in sizes if each == size or self._is_worth_it(function, each))
+        self._rows_wasted[function, smallest] += (computed - smallest) * copies
+        return smallest if self._is_worth_it(function, smallest) else computed
 
-    def _is_worth_it(self, what: Hashable, size: int) -> bool:
-        return self._rows_wasted[what, size] >= self._rows_of_compiling
+    def _is_worth_it(self, function: Hashable, size: int) -> bool:
+        return self._rows_wasted[function, size] >= self._rows_of_compiling

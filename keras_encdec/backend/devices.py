@@ -27,7 +27,7 @@ _SMALL, _LARGE = 128, 512
 _CPU_INFO = pathlib.Path("/proc/cpuinfo")
 
 
-def name() -> str:
+def backend_name() -> str:
     """Returns the name of the backend that Keras runs on: "tensorflow", "jax" or "torch"."""
     import keras  # here, so that commands can read the declarations without Keras
 
@@ -36,12 +36,12 @@ def name() -> str:
 
 def device_names() -> list[str]:
     """Returns the names of the devices that the backend can compute on, such as "CPU" or "GPU NVIDIA H100"."""
-    if name() == "jax":
+    if backend_name() == "jax":
         import jax
 
         kinds = [(device.platform.upper(), device.device_kind) for device in jax.devices()]
         return [platform if kind == "cpu" else f"{platform} {kind}" for platform, kind in kinds]
-    if name() == "tensorflow":
+    if backend_name() == "tensorflow":
         import tensorflow as tf
 
         described = tf.config.experimental.get_device_details
@@ -57,11 +57,11 @@ def device_names() -> list[str]:
 
 def on_cpu() -> bool:
     """Returns whether the backend computes on a CPU, not on a GPU or TPU."""
-    if name() == "jax":
+    if backend_name() == "jax":
         import jax
 
         return jax.default_backend() == "cpu"
-    if name() == "tensorflow":
+    if backend_name() == "tensorflow":
         import tensorflow as tf
 
         return all(device.device_type == "CPU" for device in tf.config.list_logical_devices())
@@ -72,16 +72,16 @@ def on_cpu() -> bool:
 
 def xla_on_cpu() -> bool:
     """Returns whether XLA compiles the compiled calls for a CPU."""
-    return name() != "torch" and on_cpu()
+    return backend_name() != "torch" and on_cpu()
 
 
 def keep_tensorflow_off_the_gpu() -> None:
     """Hides the GPU from TensorFlow when another backend runs.
 
-    Keras imports TensorFlow, if it is installed, for the data pipelines of every backend. It would reserve the memory
-    of the GPU.
+    Whatever its backend, Keras imports TensorFlow for data pipelines if it is installed, and TensorFlow would reserve
+    the GPU's memory.
     """
-    if name() != "tensorflow" and importlib.util.find_spec("tensorflow"):
+    if backend_name() != "tensorflow" and importlib.util.find_spec("tensorflow"):
         with quietly():
             import tensorflow as tf
 
@@ -104,7 +104,7 @@ def warn_if_slow(dtype: str) -> None:
     if known and not known & _FLAGS[dtype]:
         reason = f"this processor has no instructions for it ({_INSTRUCTIONS[dtype]})"
     elif (speed := speed_against_float32(dtype)) < WORTHWHILE:
-        reason = f"matrix products of {name()} reach {speed:.2g} times the speed of those in float32"
+        reason = f"matrix products of {backend_name()} reach {speed:.2g} times the speed of those in float32"
     else:
         return
     warnings.warn(
@@ -127,7 +127,7 @@ def processor_flags() -> set[str]:
 def speed_against_float32(dtype: str) -> float:
     """Measures the speed of matrix products in a dtype relative to float32, on the backend and device in use."""
     speed = 1.0
-    for size in (_LARGE,) if name() == "jax" else (_SMALL, _LARGE):  # JAX compiles a product for each size
+    for size in (_LARGE,) if backend_name() == "jax" else (_SMALL, _LARGE):  # JAX compiles a product for each size
         speed = _speed_of_products(dtype, size)
         if speed < WORTHWHILE:  # once more: another process may have taken the processor
             speed = max(speed, _speed_of_products(dtype, size))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import keras
 import numpy as np
 
-from keras_encdec.backend.devices import name
+from keras_encdec.backend.devices import backend_name
 from keras_encdec.backend.mirrored import mirrored_replicas
 from keras_encdec.backend.replicas import ALL, Compilation, Replicas, Shapes, check_number, refuse_a_part
 from keras_encdec.backend.types import Structure, Tensor
@@ -22,7 +22,7 @@ _WORKERS = "chief", "worker"
 _PATIENCE = datetime.timedelta(days=1)
 
 
-def replicas(devices: str) -> Replicas:
+def find_replicas(devices: str) -> Replicas:
     """Finds the devices to train on, and connects the processes if there are several.
 
     Args:
@@ -34,16 +34,16 @@ def replicas(devices: str) -> Replicas:
     Raises:
         ConfigurationError: a ValueError, if the backend cannot train on this number of devices.
     """
-    launched = {backend: processes() for backend, processes in _LAUNCHED.items()}
+    launched = {backend: processes() for backend, processes in _PROCESS_COUNTS.items()}
     for backend, processes in launched.items():
-        if processes > 1 and backend != name():
+        if processes > 1 and backend != backend_name():
             raise ConfigurationError(
                 f"found %d processes started for {_LAUNCHERS[backend]} with the backend %s, expected KERAS_BACKEND=%s",
                 processes,
-                name(),
+                backend_name(),
                 backend,
             )
-    processes = launched[name()]
+    processes = launched[backend_name()]
     if processes > 1 and devices == "1":
         raise ConfigurationError(
             "found {devices}=1 in one of %d processes, each of which would train its own model; give {devices}=%s",
@@ -52,7 +52,7 @@ def replicas(devices: str) -> Replicas:
         )
     if devices == "1":
         return Replicas()
-    found = _REPLICAS[name()](None if devices == ALL else int(devices), processes)
+    found = _REPLICAS[backend_name()](None if devices == ALL else int(devices), processes)
     return found if found.devices > 1 else Replicas()
 
 
@@ -178,7 +178,15 @@ class _TorchReplicas(Replicas):
     def _with_summed_metrics(
         self, model: keras.Model, function: Callable[[Structure], Structure]
     ) -> Callable[[Structure], Structure]:
-        """Makes a step add to the metrics, all of which are sums, what all processes have counted in it."""
+        """Makes each step add the counts of all processes to the metrics, which are sums.
+
+        Args:
+            model: compiled keras.Model.
+            function: the step, which adds only what this process has counted.
+
+        Returns:
+            callable like `function`.
+        """
         import torch
 
         # With "sum", the loss is that of all rows, but Keras's metric averages the losses of the processes.
@@ -231,13 +239,14 @@ _REPLICAS: dict[str, Callable[[int | None, int], Replicas]] = {
     "jax": _JaxReplicas,
     "torch": _TorchReplicas,
 }
-# How several processes are started for each backend, and how many there are.
+# How several processes are started for each backend.
 _LAUNCHERS = {
     "tensorflow": "TensorFlow by TF_CONFIG",
     "jax": "JAX by KERAS_DISTRIBUTION_NUM_PROCESSES",
     "torch": "PyTorch by torchrun",
 }
-_LAUNCHED: dict[str, Callable[[], int]] = {
+# How many processes were started, for each backend.
+_PROCESS_COUNTS: dict[str, Callable[[], int]] = {
     "tensorflow": _tensorflow_workers,
     "jax": lambda: _environment_number("KERAS_DISTRIBUTION_NUM_PROCESSES"),
     "torch": lambda: _environment_number("WORLD_SIZE"),

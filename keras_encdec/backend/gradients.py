@@ -7,7 +7,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 import keras
 from keras import ops
 
-from keras_encdec.backend.devices import name, on_cpu
+from keras_encdec.backend.devices import backend_name, on_cpu
 from keras_encdec.backend.operations import as_tensor
 from keras_encdec.backend.types import Structure, Tensor
 
@@ -47,7 +47,7 @@ def custom_gradient(
             for argument, gradient in zip(arguments, backward(residuals, upstream), strict=True)
         ]
 
-    return _CUSTOM_GRADIENTS[name()](forward, gradients_of)
+    return _CUSTOM_GRADIENTS[backend_name()](forward, gradients_of)
 
 
 def _with_tensorflow(forward: Forward, gradients_of: GradientsOf) -> Callable[..., list[Tensor]]:
@@ -134,7 +134,7 @@ def without_gradients(function: Callable[Arguments, Result]) -> Callable[Argumen
 
     @functools.wraps(function)
     def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        if name() != "torch":
+        if backend_name() != "torch":
             return function(*args, **kwargs)
         import torch
 
@@ -154,7 +154,7 @@ def product(rows: Tensor, matrix: Tensor) -> Tensor:
     Returns:
         float tensor `(..., width)`.
     """
-    if len(rows.shape) < 3 or not _is_slow():
+    if len(rows.shape) < 3 or not _transposed_products_are_slow():
         return ops.matmul(rows, matrix)
     return custom_gradient(_product, _product_gradients)(rows, as_tensor(matrix))[0]
 
@@ -184,18 +184,18 @@ def summed_product(left: Tensor, right: Tensor) -> Tensor:
 
 def _transposed_copy(matrix: Tensor) -> Tensor:
     """Returns the transposed matrix as a copy, which XLA does not merge into the product that reads it."""
-    if not _is_slow():
+    if not _transposed_products_are_slow():
         return ops.transpose(matrix)
     import jax
 
     return jax.lax.optimization_barrier(ops.transpose(matrix))
 
 
-def _is_slow() -> bool:
+def _transposed_products_are_slow() -> bool:
     """Returns whether products with a transposed left matrix are slow, as in JAX's XLA on a CPU.
 
     They take up to twice as long there as with a transposed copy. If the rows have several dimensions, such as batch
     and time, JAX even transposes the larger matrix. In TensorFlow's XLA, a copy is slower (measured with AVX-512).
     `benchmarks/attention.py` (training) measures the benefit.
     """
-    return name() == "jax" and on_cpu()
+    return backend_name() == "jax" and on_cpu()

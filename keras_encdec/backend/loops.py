@@ -6,7 +6,7 @@ from typing import Protocol, TypeAlias
 import keras
 from keras import ops
 
-from keras_encdec.backend.devices import name
+from keras_encdec.backend.devices import backend_name
 from keras_encdec.backend.types import Structure, Tensor
 
 #: Loops of up to 8 steps are unrolled, so that a compiler sees every step: a phrase of 7 words and its end of sequence.
@@ -54,17 +54,17 @@ def time_loop(steps: int | None) -> TimeLoop:
     """
     if isinstance(steps, int) and (steps <= UNROLLED_STEPS or not _compiles()):
         return _Unrolled(steps)
-    return _LOOPS[name()](steps)
+    return _LOOPS[backend_name()](steps)
 
 
 def _compiles() -> bool:
     """Returns whether the backend can compile a loop, instead of running it step by step."""
-    if name() == "tensorflow":
+    if backend_name() == "tensorflow":
         import tensorflow as tf
 
         return not tf.executing_eagerly()
     # Outside a compiled function JAX compiles a loop at each call, which is still faster than many single steps.
-    return name() == "jax"
+    return backend_name() == "jax"
 
 
 class _Unrolled:
@@ -217,7 +217,7 @@ def counted_loop(body: Callable[..., Structure], times: int | Tensor, *carried: 
     Returns:
         list of the structures after the last iteration.
     """
-    if name() == "torch":
+    if backend_name() == "torch":
         for i in range(int(times)):
             carried = body(i, *carried)
         return list(carried)

@@ -118,9 +118,9 @@ class WorkerReplicas(MirroredReplicas):
 
         super().__init__(_connected_workers())
         self.processes = processes
-        worker = self._strategy.cluster_resolver
-        before = worker.task_type == "worker" and "chief" in worker.cluster_spec().jobs
-        self.process = worker.task_id + int(before)
+        resolver = self._strategy.cluster_resolver
+        follows_chief = resolver.task_type == "worker" and "chief" in resolver.cluster_spec().jobs
+        self.process = resolver.task_id + int(follows_chief)
         if asked not in (None, self.devices):
             refuse_a_part(asked, self.devices)
         self._gathered = tf.function(self._gather_row, autograph=False)

@@ -1,6 +1,6 @@
-"""Operations that `keras.ops` lacks or has slower: table rows, log sum exp, top-k, dropout; `ops` without Keras.
+"""Operations that `keras.ops` lacks, or that are faster here: table rows, log sum exp, top-k, dropout.
 
-`benchmarks/run.py` (scoring) measures the benefit of the chunks and of the variant for PyTorch.
+Its `ops` is `keras.ops`, which is imported when an operation is first used.
 """
 
 import importlib
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_encdec.backend.devices import name, xla_on_cpu
+from keras_encdec.backend.devices import backend_name, xla_on_cpu
 from keras_encdec.backend.types import Tensor
 
 
@@ -41,11 +41,22 @@ def as_tensor(value: "Tensor | keras.Variable | np.ndarray") -> Tensor:
         value: tensor, variable or array.
     """
     tensor = ops.convert_to_tensor(value)
-    if name() == "tensorflow":
+    if backend_name() == "tensorflow":
         import tensorflow as tf
 
         return tf.convert_to_tensor(tensor)
     return tensor
+
+
+def wide_dtype(dtype: str) -> str:
+    """Returns the dtype for sums and weights of values of a dtype: float64 for float64, otherwise float32.
+
+    Args:
+        dtype: str or dtype of a tensor.
+    """
+    import keras
+
+    return "float64" if keras.backend.standardize_dtype(dtype) == "float64" else "float32"
 
 
 def take_rows(table: Tensor, indices: Tensor) -> Tensor:
@@ -70,7 +81,7 @@ def take_rows(table: Tensor, indices: Tensor) -> Tensor:
 
 
 def _take(table: Tensor, indices: Tensor) -> Tensor:
-    if name() == "tensorflow":
+    if backend_name() == "tensorflow":
         import tensorflow as tf
 
         # Keras would check for negative indices, four more operations at every step of a served model.
@@ -79,9 +90,11 @@ def _take(table: Tensor, indices: Tensor) -> Tensor:
     return ops.take(table, indices, axis=0)
 
 
-# Number of rows of a block, and how many times as many blocks there may be as full blocks would be. Larger blocks
-# compute more for rows of other sources; more blocks need more lookups.
-BLOCK, SPARE = 16, 4
+# Rows in a block. In larger blocks, more results are computed for rows of other sources, and thrown away.
+BLOCK = 16
+# Rows of different sources need different blocks, so more blocks are computed than the rows fill: this many times as
+# many. More blocks need more lookups.
+SPARE = 4
 
 
 def with_table_rows(
@@ -90,12 +103,12 @@ def with_table_rows(
     tables: dict[str, Tensor],
     indices: Tensor,
 ) -> tuple[Tensor, ...]:
-    """Applies a function to rows and their table rows, each of which is looked up once for up to 16 neighbours.
+    """Applies a function to rows and to their table rows, and looks a table row up only once for neighbouring rows.
 
-    The rows are divided into blocks of 16. If the rows of a block have different indices, the block is computed once
-    for each index, so the function should cost little compared with the lookup. If most neighbours have different
-    indices, or the number of rows is unknown, less than 64 or not a multiple of 16, each row's table rows are looked
-    up. `benchmarks/attention.py` (scoring) measures the benefit.
+    The rows are divided into blocks of 16, for which one table row is looked up. If the rows of a block have different
+    indices, the block is computed once for each index, so the function should cost little compared with the lookup.
+    Every row has a lookup of its own if most neighbours have different indices, or if the number of rows is unknown,
+    less than 64 or not a multiple of 16. `benchmarks/attention.py` (scoring) measures the benefit.
 
     Args:
         function: from dicts of tensors, the rows `(groups, k, ...)` and their table rows `(groups, ...)`, to a tuple of
@@ -138,14 +151,14 @@ def with_table_rows(
 
 
 def store_rows(table: Tensor, start: Tensor, rows: Tensor) -> Tensor:
-    """Replaces consecutive rows of a table, in place, and returns the table.
+    """Replaces consecutive rows of a table, and returns the new table. Under PyTorch, the given table is changed, too.
 
     Args:
         table: tensor `(n, ...)`.
         start: int32 scalar, the index of the first row.
         rows: tensor `(k, ...)`, cast to the table's dtype.
     """
-    if name() == "torch":
+    if backend_name() == "torch":
         table[start : start + rows.shape[0]] = rows
         return table
     # JAX with 64 bits requires all indices to have one dtype.
@@ -154,14 +167,17 @@ def store_rows(table: Tensor, start: Tensor, rows: Tensor) -> Tensor:
 
 
 # Maximum number of words in a chunk: its logits fit into a processor's cache.
-WORDS = 2048
+CHUNK_WORDS = 2048
 LOG2_E = math.log2(math.e)
 # In nats. Between minus and plus this number the result is exact without subtracting the maximum.
 SAFE = 60.0
 
 
 def log_sum_exp(matrix: Tensor, bias: Tensor, careful: bool) -> Callable[[Tensor], Tensor]:
-    """Lays out the output matrix once, and returns a function of the features.
+    """Prepares log sum exp(features matrix + bias), the log of the denominator of a softmax, for one output matrix.
+
+    The matrix is divided into chunks of columns once, and PyTorch has a function of its own. `benchmarks/run.py`
+    (scoring) measures the benefit of both.
 
     Args:
         matrix: float tensor `(rank, words)`.
@@ -173,7 +189,7 @@ def log_sum_exp(matrix: Tensor, bias: Tensor, careful: bool) -> Callable[[Tensor
         callable: from features `(batch, rank)` to nats `(batch,)`, float32.
     """
     words = matrix.shape[1]
-    chunks = -(-words // WORDS)
+    chunks = -(-words // CHUNK_WORDS)
     # Rows of the matrix begin at a cache line.
     width = -(-words // chunks // 64) * 64
     padding = chunks * width - words
@@ -187,17 +203,20 @@ def log_sum_exp(matrix: Tensor, bias: Tensor, careful: bool) -> Callable[[Tensor
             return ops.logsumexp(ops.stack([ops.logsumexp(part, axis=-1) for part in logits]), axis=0)
         return ops.log(sum(ops.sum(ops.exp(part), axis=-1) for part in logits))
 
-    return _torch_function(parts, width) if name() == "torch" and not careful else function
+    return _torch_function(parts, width) if backend_name() == "torch" and not careful else function
 
 
 def _torch_function(parts: list[tuple[Tensor, Tensor]], width: int) -> Callable[[Tensor], Tensor]:
-    """Returns the function for PyTorch, which does not fuse: a matrix row is the bias; 2^x is faster than exp."""
+    """Returns the function of `log_sum_exp` for PyTorch, which does not fuse operations.
+
+    The bias is added by the product, as one more row of the matrix; 2^x is faster than exp.
+    """
     import torch
 
     from keras_encdec.backend.torch_products import int8_is_active
 
     if int8_is_active():
-        # The bias has no room in a column of 8 bits.
+        # As a row of the matrix, the bias would be rounded to 8 bits with the rest of its column: it is added instead.
         scaled = [(m * LOG2_E, b * LOG2_E) for m, b in parts]
 
         def with_int8(features: Tensor) -> Tensor:
@@ -221,8 +240,8 @@ def _torch_function(parts: list[tuple[Tensor, Tensor]], width: int) -> Callable[
     return function
 
 
-# Number of values in a column of the folded row.
-STRIDED = 32
+# Number of lines that a row is folded into.
+FOLDED_LINES = 32
 
 
 def top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -243,15 +262,15 @@ def top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     if k == 1:
         return _maximum(values)
     words = values.shape[-1]
-    columns = -(-words // STRIDED)
-    if name() == "torch" or k >= columns:
+    columns = -(-words // FOLDED_LINES)
+    if backend_name() == "torch" or k >= columns:
         # ops.top_k returns a named tuple, which some compilers cannot return.
         best, indices = ops.top_k(values, k)
         return best, ops.cast(indices, "int32")
-    padded = ops.pad(values, [[0, 0], [0, columns * STRIDED - words]], constant_values=-np.inf)
-    folded = ops.reshape(padded, (-1, STRIDED, columns))
+    padded = ops.pad(values, [[0, 0], [0, columns * FOLDED_LINES - words]], constant_values=-np.inf)
+    folded = ops.reshape(padded, (-1, FOLDED_LINES, columns))
     _, best_columns = ops.top_k(ops.max(folded, axis=1), k)
-    candidates = ops.reshape(ops.take_along_axis(folded, best_columns[:, None, :], axis=2), (-1, STRIDED * k))
+    candidates = ops.reshape(ops.take_along_axis(folded, best_columns[:, None, :], axis=2), (-1, FOLDED_LINES * k))
     best, indices = ops.top_k(candidates, k)
     column = ops.take_along_axis(best_columns, indices % k, axis=1)
     # The last line is padded with -inf. A word's value may be -inf, too, so the index must not exceed the last word.
@@ -260,7 +279,7 @@ def top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 def _maximum(values: Tensor) -> tuple[Tensor, Tensor]:
     """Returns the largest value of each row and its index, both `(rows, 1)`."""
-    if name() == "torch":
+    if backend_name() == "torch":
         indices = ops.argmax(values, axis=-1, keepdims=True)
         return ops.take_along_axis(values, indices, axis=-1), ops.cast(indices, "int32")
     # XLA computes an argmax value by value, but these two reductions many values at once.
@@ -279,7 +298,7 @@ def stable_top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     Returns:
         tuple: the values `(rows, k)`, the largest first, and their indices, int32.
     """
-    if name() == "torch":  # its top-k does not keep the order of equal values
+    if backend_name() == "torch":  # its top-k does not keep the order of equal values
         indices = ops.argsort(-values, axis=-1)[:, :k]
         return ops.take_along_axis(values, indices, axis=-1), ops.cast(indices, "int32")
     best, indices = ops.top_k(values, k)
@@ -300,7 +319,7 @@ def dropout(inputs: Tensor, rate: float, seed: "keras.random.SeedGenerator") -> 
     Returns:
         float tensor, shaped like the inputs.
     """
-    if name() != "tensorflow":
+    if backend_name() != "tensorflow":
         import keras
 
         return keras.random.dropout(inputs, rate, seed=seed)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import keras
 import numpy as np
 
-from keras_encdec.backend.devices import name
+from keras_encdec.backend.devices import backend_name
 from keras_encdec.backend.types import Structure, Tensor
 from keras_encdec.configuration import ConfigurationError
 
@@ -32,7 +32,8 @@ class Compilation:
 
     Attributes:
         shapes: int. Number of batch shapes for which a step was compiled, or is being compiled.
-        seconds: float. Time of the first step of each shape, most of it compiling; under JAX, time of compiling alone.
+        seconds: float. Time of the first step of each shape, most of it compiling; under JAX, time of tracing and
+            compiling alone.
     """
 
     shapes: int = 0
@@ -155,17 +156,17 @@ class Replicas:
         return values[None]
 
 
-def check_batch_size(devices: Replicas, batch_size: int) -> None:
+def check_batch_size(replicas: Replicas, batch_size: int) -> None:
     """Checks that the pairs of an update can be divided among the devices.
 
     Raises:
         ConfigurationError: a ValueError, if they cannot.
     """
-    if batch_size % devices.devices:
+    if batch_size % replicas.devices:
         raise ConfigurationError(
             "found %d pairs per update for %d devices, expected a multiple; change {batch_size}",
             batch_size,
-            devices.devices,
+            replicas.devices,
         )
 
 
@@ -203,19 +204,19 @@ def refuse_a_part(asked: int | None, found: int) -> None:
     )
 
 
-def generator_state(devices: Replicas) -> dict[str, np.ndarray]:
+def generator_state(replicas: Replicas) -> dict[str, np.ndarray]:
     """Returns the states of PyTorch's own generators, which dropout without a seed draws from.
 
     Under the other backends `keras_encdec.layers.Dropout` saves the state of its generator itself.
 
     Args:
-        devices: Replicas of the training. All processes must call the function.
+        replicas: Replicas of the training. All processes must call the function.
 
     Returns:
         dict of uint8 arrays: "cpu", and "cuda" if there is a GPU; those of the second process are "cpu.1" and "cuda.1".
         Empty under the other backends.
     """
-    if name() != "torch":
+    if backend_name() != "torch":
         return {}
     import torch
 
@@ -225,17 +226,17 @@ def generator_state(devices: Replicas) -> dict[str, np.ndarray]:
     return {
         _of_process(kind, process): state
         for kind, here in states.items()
-        for process, state in enumerate(devices.gather(here))
+        for process, state in enumerate(replicas.gather(here))
     }
 
 
-def set_generator_state(states: Mapping[str, np.ndarray], devices: Replicas) -> None:
-    """Restores the states that `generator_state` returned, for this process and the devices of this machine."""
-    if name() != "torch":
+def set_generator_state(states: Mapping[str, np.ndarray], replicas: Replicas) -> None:
+    """Restores the states that `generator_state` returned: those of this process, for the CPU and its GPU."""
+    if backend_name() != "torch":
         return
     import torch
 
-    cpu, cuda = (_of_process(kind, devices.process) for kind in ("cpu", "cuda"))
+    cpu, cuda = (_of_process(kind, replicas.process) for kind in ("cpu", "cuda"))
     if cpu in states:
         torch.set_rng_state(torch.from_numpy(states[cpu]))
     if cuda in states and torch.cuda.is_available():

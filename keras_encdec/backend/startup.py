@@ -143,7 +143,7 @@ class KerasWork:
 def keep_compiled_programs() -> None:
     """Turns on the cache of compiled programs of JAX or TensorFlow; must be called before either is imported.
 
-    Environment variables of JAX, and flags in `TF_XLA_FLAGS`, that the user has set stay as they are.
+    Settings of the user stay as they are: JAX's environment variables, and the flags in `TF_XLA_FLAGS`.
 
     The cache is a folder for each kind of processor, because a program may use instructions that another processor
     lacks, and home directories are shared. `benchmarks/first_output.py` measures what a second start saves.

@@ -31,9 +31,9 @@ def int8_is_active() -> bool:
 
 @functools.cache
 def int8_is_available() -> bool:
-    """Returns whether PyTorch has the operation here, and sums products of 8 bits exactly.
+    """Returns whether PyTorch can multiply in 8 bits here, with exact sums.
 
-    On processors without instructions for it (VNNI, AMX), sums of two products saturate at 16 bits.
+    On processors without instructions for 8 bits (VNNI, AMX), sums of two products are cut off at 16 bits.
     """
     try:
         weights = torch.full((64, 16), LARGEST, dtype=torch.int8)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import keras
 import numpy as np
 
-from keras_encdec.backend.devices import keep_tensorflow_off_the_gpu, name, xla_on_cpu
+from keras_encdec.backend.devices import backend_name, keep_tensorflow_off_the_gpu, xla_on_cpu
 from keras_encdec.backend.replicas import Compilation, Replicas, Shapes, shapes_of, train_function_by_shape
 from keras_encdec.backend.startup import keep_freed_memory
 from keras_encdec.backend.types import Structure, Tensor
@@ -17,12 +17,14 @@ from keras_encdec.data.pairs import tf_dataset
 if TYPE_CHECKING:
     import tensorflow as tf
 
-Batch = Mapping[str, np.ndarray]
+#: A batch of int32 arrays by the name of its part, such as "source" and "target".
+NumpyBatch = Mapping[str, np.ndarray]
 Begin = Callable[[Shapes], object]
 #: An update of a task: the name of the task, and a batch.
-TaskUpdate = tuple[str, Batch]
-#: Takes a step of a task: its name, a batch and the arguments of `model.train_function`, which it returns.
-TaskStep = Callable[[str, Batch, tuple[Structure, ...]], tuple[Structure, ...]]
+TaskUpdate = tuple[str, NumpyBatch]
+#: Makes one update of a task, from its name, a batch and the arguments of `model.train_function` (under JAX, among them
+#: the values of all variables). It returns these arguments as they are after the update.
+TaskStep = Callable[[str, NumpyBatch, tuple[Structure, ...]], tuple[Structure, ...]]
 
 
 def prepare_process_for_training() -> None:
@@ -44,7 +46,7 @@ def portable_compile_config(config: dict[str, object]) -> dict[str, object]:
 
 def sync_training_state(model: keras.Model) -> None:
     """Updates the variables of a model within `fit`, where JAX keeps their current values elsewhere."""
-    if name() == "jax":
+    if backend_name() == "jax":
         model.jax_state_sync()
 
 
@@ -63,15 +65,15 @@ class StepCompilation:
     def __init__(self, jit_compile: str) -> None:
         self._always = jit_compile == "true"
         # PyTorch has no XLA.
-        self.compiled = name() != "torch" if jit_compile == "auto" else self._always
-        self._by_shape = self.compiled and name() == "tensorflow"
+        self.compiled = backend_name() != "torch" if jit_compile == "auto" else self._always
+        self._by_shape = self.compiled and backend_name() == "tensorflow"
         self.jit_compile = self.compiled and not self._by_shape
 
     def apply(
         self,
         model: keras.Model,
         begin: Callable[[Shapes], object] = lambda shapes: None,
-        devices: Replicas | None = None,
+        replicas: Replicas | None = None,
     ) -> Compilation:
         """Sets up the step of a compiled `TranslationModel`.
 
@@ -79,15 +81,15 @@ class StepCompilation:
             model: TranslationModel.
             begin: callable of the shapes of the parts of a batch, called before the step is compiled for them. Defaults
                 to one that does nothing.
-            devices: Replicas that share the step. Defaults to one device.
+            replicas: Replicas that share the step. Defaults to one device.
 
         Returns:
             Compilation: the cost of compiling, updated during training.
         """
         by_xla = self._by_shape and self.uses_xla(model)
-        if shared := (devices or Replicas()).set_up(model, by_xla, begin):
+        if shared := (replicas or Replicas()).set_up(model, by_xla, begin):
             return shared
-        if self.compiled and name() == "jax":
+        if self.compiled and backend_name() == "jax":
             return _announced_by_jax(model, begin)
         return compile_by_shape(model, by_xla, begin) if self._by_shape else Compilation()
 
@@ -194,7 +196,7 @@ def training_stream(
     Args:
         make_batches: callable without arguments to an iterable of dicts "source" and "target", int32 arrays.
     """
-    if name() == "tensorflow":
+    if backend_name() == "tensorflow":
         return tf_dataset(make_batches)
     return ((batch,) for batch in make_batches())
 
@@ -207,7 +209,7 @@ def evaluation_batches(
     Args:
         make_batches: callable without arguments to a list of dicts "source" and "target", int32 arrays.
     """
-    return tf_dataset(make_batches) if name() == "tensorflow" else _BatchList(make_batches())
+    return tf_dataset(make_batches) if backend_name() == "tensorflow" else _BatchList(make_batches())
 
 
 class _BatchList(keras.utils.PyDataset):
@@ -229,10 +231,10 @@ def update_tasks_between(
     compilation: Compilation,
     begin: Begin = lambda shapes: None,
 ) -> None:
-    """Makes each step of `model.fit` begin with updates of other tasks than the main task.
+    """Makes each step of `model.fit` begin with updates of tasks other than the main task.
 
-    Callbacks see the steps of the main task only. Each task has its own compiled step; if `step` compiles by shape, one
-    for each shape of its batches.
+    Callbacks see only the steps of the main task. A separate step is compiled for each task and, if `step` compiles by
+    shape, for each shape of the task's batches.
 
     Args:
         model: compiled `MultiTaskModel`, whose step `step.apply` has set up.
@@ -246,7 +248,7 @@ def update_tasks_between(
         "jax": _JaxStep,
         "torch": _TorchStep,
     }
-    take = make_step[name()](model, step, compilation, begin)
+    take = make_step[backend_name()](model, step, compilation, begin)
     model.make_train_function()
     main = model.train_function
 
@@ -267,7 +269,7 @@ class _TensorFlowStep:
         self._compiles_by_shape, self._jit_compile = step.compiled, step.uses_xla(model)
         self._functions: dict[tuple[str, Shapes], Callable[..., Structure]] = {}
 
-    def __call__(self, task: str, batch: Batch, arguments: tuple[Structure, ...]) -> tuple[Structure, ...]:
+    def __call__(self, task: str, batch: NumpyBatch, arguments: tuple[Structure, ...]) -> tuple[Structure, ...]:
         import tensorflow as tf
 
         tensors = {side: tf.convert_to_tensor(ids) for side, ids in batch.items()}
@@ -295,7 +297,7 @@ class _JaxStep:
         self._model, self._compiled = model, step.compiled
         self._steps: dict[str, Callable[..., Structure]] = {}
 
-    def __call__(self, task: str, batch: Batch, arguments: tuple[Structure, ...]) -> tuple[Structure, ...]:
+    def __call__(self, task: str, batch: NumpyBatch, arguments: tuple[Structure, ...]) -> tuple[Structure, ...]:
         import jax
 
         if task not in self._steps:
@@ -315,7 +317,7 @@ class _TorchStep:
     def __init__(self, model: keras.Model, step: StepCompilation, compilation: Compilation, begin: Begin) -> None:
         self._model = model
 
-    def __call__(self, task: str, batch: Batch, arguments: tuple[Structure, ...]) -> tuple[Structure, ...]:
+    def __call__(self, task: str, batch: NumpyBatch, arguments: tuple[Structure, ...]) -> tuple[Structure, ...]:
         tensors = {side: keras.ops.convert_to_tensor(ids) for side, ids in batch.items()}
         self._model.train_step((tensors,))
         return arguments

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from keras import ops
 
-from keras_encdec.backend.devices import name, on_cpu, warn_if_slow
+from keras_encdec.backend.devices import backend_name, on_cpu, warn_if_slow
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding.ensemble import Ensemble
 from keras_encdec.decoding.sampler import Sampler
@@ -72,7 +72,7 @@ class Generator:
             raise ValueError("found models that spell unknown words and models that do not, expected only one kind")
         self._speller = UnknownSpeller(ensemble) if all(spells) else None
         self._batches = SearchBatches(models[0].source_words + FIRST_WORD, models[0].target_words + FIRST_WORD)
-        self._side_by_side = SIDE_BY_SIDE[name()] if on_cpu() and available_processors() > 1 else 1
+        self._side_by_side = SIDE_BY_SIDE[backend_name()] if on_cpu() and available_processors() > 1 else 1
 
     def generate(
         self,

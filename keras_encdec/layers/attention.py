@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from keras_encdec.architectures.configurations import ATTENTIONS
+from keras_encdec.backend.operations import wide_dtype
 from keras_encdec.backend.types import Shape, Tensor
 from keras_encdec.layers.attention_step import (
     SCORES,
@@ -97,7 +98,9 @@ class Attention(keras.layers.Layer):
         return self.scores.keys(annotations)
 
     def window(self, queries: Tensor, mask: Tensor, positions: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """Finds the source positions that each query attends to, and the factor of its weights after the softmax.
+        """Finds the source positions that each query may attend to, and a factor for its attention weights.
+
+        The weights are multiplied by the factor after the softmax.
 
         Args:
             queries: float tensor `(batch, steps, H)`.
@@ -149,7 +152,7 @@ class Attention(keras.layers.Layer):
     @property
     def weights_dtype(self) -> str:
         """The dtype of the weights a_t."""
-        return "float64" if self.compute_dtype == "float64" else "float32"
+        return wide_dtype(self.compute_dtype)
 
     def call(
         self,

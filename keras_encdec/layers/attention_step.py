@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from keras_encdec.backend.gradients import product, summed_product
+from keras_encdec.backend.operations import wide_dtype
 from keras_encdec.backend.types import Shape, State, Structure, Tensor
 from keras_encdec.layers.recurrent_cell import RecurrentStep
 
@@ -198,7 +199,7 @@ class AttentionStep:
             tuple: float tensor `(batch, source_time)`, and a dict of tensors for `backward`.
         """
         keys, window, saved = parameters["keys"], parameters["mask"], {}
-        wide = "float64" if keras.backend.standardize_dtype(queries.dtype) == "float64" else "float32"
+        wide = wide_dtype(queries.dtype)
         if self.half_width < math.inf:
             if self.predictive:
                 hidden = ops.tanh(ops.matmul(queries, parameters["position_kernel"]))

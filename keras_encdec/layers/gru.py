@@ -147,7 +147,8 @@ class GRUCell(RecurrentCell):
 
     Args:
         units: int. Number of hidden units.
-        reset_after: bool. Whether the reset gate multiplies after the matrix. Defaults to `False`.
+        reset_after: bool. Whether the reset gate is applied after the product with U instead of before it. Defaults to
+            `False`.
         kernel_initializer: initializer of W, W_r, W_z. Defaults to N(0, 0.01).
         recurrent_initializer: initializer of U, U_r, U_z. Defaults to `LeftSingularVectors`.
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import keras
 from keras import ops
 
+from keras_encdec.backend.operations import wide_dtype
 from keras_encdec.backend.types import Tensor
 
 
@@ -71,7 +72,7 @@ class LeftSingularVectors(keras.initializers.Initializer):
             raise ValueError(
                 f"found shape {tuple(shape)}, expected (n, k * n): LeftSingularVectors fills square blocks side by side"
             )
-        wide = dtype if dtype == "float64" else "float32"  # no backend has an SVD in half precision
+        wide = wide_dtype(dtype or "float32")  # no backend has an SVD in half precision
         blocks = []
         for _ in range(columns // rows):
             seed = self._random if self.seed is None else self.seed + len(blocks)

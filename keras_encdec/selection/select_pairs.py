@@ -214,11 +214,11 @@ def _select_in_shards(
             checksums[name] = directory.checksums()
             if options.uses_other_processes:
                 given[name] = directory.path_elsewhere(model)
-    settings = ("method", "end_weight", "max_tokens", "encoding", "on_error")  # these determine the cross-entropies
+    entropy_options = ("method", "end_weight", "max_tokens", "encoding", "on_error")  # they determine cross-entropies
     settings = {
         "software": software(),
         "models": {name: hashlib.sha256(f"{checksum}".encode()).hexdigest() for name, checksum in checksums.items()},
-        "settings": {name: getattr(options, name) for name in settings},
+        "settings": {name: getattr(options, name) for name in entropy_options},
     }
     outputs = [path for path in (files.output, files.source_output, files.scores) if path is not None]
     row_bytes = np.dtype(np.float64).itemsize * len(names)

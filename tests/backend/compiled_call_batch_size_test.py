@@ -22,7 +22,7 @@ def test_a_batch_keeps_what_is_needed_and_is_halved_where_compiling_takes_nothin
 ):
     small_to_compile(monkeypatch)
     reduced = BatchReduction(1, minimum).reduced("step", size, needed)
-    if devices.name() == "torch":
+    if devices.backend_name() == "torch":
         assert reduced == (needed if needed <= size * 7 / 8 else size)
     else:
         assert reduced == expected
@@ -32,11 +32,11 @@ def test_the_rows_of_an_item_count(monkeypatch):
     small_to_compile(monkeypatch)
     batches = BatchReduction(1, 48)
     assert [batches.reduced("step", 64, 1, copies) for copies in (1, 12, 100)] == (
-        [1, 1, 1] if devices.name() == "torch" else [64, 4, 1]
+        [1, 1, 1] if devices.backend_name() == "torch" else [64, 4, 1]
     )
 
 
-@pytest.mark.skipif(devices.name() == "torch", reason="nothing is compiled")
+@pytest.mark.skipif(devices.backend_name() == "torch", reason="nothing is compiled")
 class TestCompiling:
     @given(needed=NEEDED, multiplications=st.integers(1, 10**9), copies=st.integers(1, 3))
     def test_a_size_is_computed_once_it_would_have_saved_as_much_as_compiling_takes(

@@ -122,6 +122,6 @@ def test_the_flags_of_this_processor_are_words():
 
 def test_one_interrupted_measurement_does_not_count(monkeypatch):
     measured = iter([0.04, 2.0, 0.9, 2.0])
-    monkeypatch.setattr(devices, "name", lambda: "torch")
+    monkeypatch.setattr(devices, "backend_name", lambda: "torch")
     monkeypatch.setattr(devices, "_speed_of_products", lambda dtype, size: next(measured))
     assert speed_against_float32("bfloat16") == 2.0

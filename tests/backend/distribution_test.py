@@ -8,7 +8,7 @@ import pytest
 from shared_training import DATA, DEVICES, EXACT, MEAN, RANDOM, launch
 from tiny_trainings import rounds, train_tiny, training_files
 
-from keras_encdec.backend.distribution import replicas
+from keras_encdec.backend.distribution import find_replicas
 from keras_encdec.backend.replicas import Replicas, check_batch_size
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.model_directory import load_model
@@ -84,8 +84,8 @@ def test_more_devices_than_there_are_are_refused(devices, monkeypatch):
     else:
         expected = f"found 1 device under .*, expected devices={devices} of them; give at most 1, or devices=all"
     with pytest.raises(ConfigurationError, match=expected):
-        replicas(devices)
-    assert replicas("all").devices == 1, "of the one that there is"
+        find_replicas(devices)
+    assert find_replicas("all").devices == 1, "of the one that there is"
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_processes_that_would_train_apart_are_refused(launcher, variable, value,
         expected = rf"found 2 processes started for .* with the backend {BACKEND}, expected KERAS_BACKEND={launcher}"
     for devices in ("1",) if launcher == BACKEND else ("1", "2", "all"):
         with pytest.raises(ConfigurationError, match=expected):
-            replicas(devices)
+            find_replicas(devices)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_worker_must_know_its_number(task, monkeypatch):
     with pytest.raises(
         ConfigurationError, match=r"found the task \{.*\} in a TF_CONFIG with 2 workers, expected the num"
     ):
-        replicas("all")
+        find_replicas("all")
 
 
 class FakeReplicas(Replicas):

@@ -4,15 +4,15 @@ import pytest
 from gradients import double_precision
 from keras import ops
 
-from keras_encdec.backend.operations import STRIDED, stable_top_k, store_rows, take_rows, top_k, with_table_rows
+from keras_encdec.backend.operations import FOLDED_LINES, stable_top_k, store_rows, take_rows, top_k, with_table_rows
 
 
-@pytest.mark.parametrize("words", [7, STRIDED * 12, STRIDED * 12 + 1, 5003])
+@pytest.mark.parametrize("words", [7, FOLDED_LINES * 12, FOLDED_LINES * 12 + 1, 5003])
 @pytest.mark.parametrize("k", [1, 5, 7])
 def test_top_k_equals_sorting(words, k):
     values = np.random.default_rng(words).normal(size=(9, words)).astype("float32")
     values[0, 3:5] = values[0].max() + 1  # equal ones, and one column full of the best
-    values[1, :: -(-words // STRIDED)] += 9
+    values[1, :: -(-words // FOLDED_LINES)] += 9
     values[2, : words - k] = -np.inf
     found, indices = (ops.convert_to_numpy(part) for part in top_k(ops.convert_to_tensor(values), k))
     np.testing.assert_array_equal(found, -np.sort(-values, axis=1)[:, :k])

@@ -81,7 +81,7 @@ def main(folder):
         tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices)
     from tiny_trainings import tiny_config
 
-    from keras_encdec.backend.distribution import replicas
+    from keras_encdec.backend.distribution import find_replicas
     from keras_encdec.trainers import TrainingData, TrainingReporter, train
 
     data = TrainingData(tsv=folder / "tsv", **DATA)
@@ -103,20 +103,20 @@ def main(folder):
     assert (result.signal, result.updates) == (signal.SIGTERM, STOPPED_AT), result
     run("stopped", RANDOM)
     if "TF_CONFIG" in os.environ:
-        end_alone(replicas("all"), folder / "trained")
+        end_alone(find_replicas("all"), folder / "trained")
 
 
-def end_alone(devices, trained):
+def end_alone(replicas, trained):
     """Ends all workers but the first, once that has trained; it says what has happened."""
     from keras_encdec.errors import InputError
 
-    if not devices.is_chief:
+    if not replicas.is_chief:
         while not trained.exists():
             time.sleep(0.1)
         os._exit(0)
     trained.touch()
     try:
-        devices.wait()
+        replicas.wait()
     except InputError as error:
         assert "found that another worker of this training has ended" in str(error), error
     else:
@@ -130,7 +130,7 @@ def stopping():
     after_update = Budget.on_train_batch_end
 
     def stop(self, batch, logs=None):
-        if self.updates_done == STOPPED_AT - 1 and self.devices.process == self.devices.processes - 1:
+        if self.updates_done == STOPPED_AT - 1 and self.replicas.process == self.replicas.processes - 1:
             signal.raise_signal(signal.SIGTERM)
         after_update(self, batch, logs)
 
