@@ -95,19 +95,19 @@ def read_preferences(path: FilePath, model_score: int, encoding: str | None = No
     Raises:
         InputError: when the table cannot be read.
     """
-    now = None
+    current = None
     with PhraseTableReader(path, encoding) as table:
         for record in table:
             assert record.parsed is not None  # the reader stops at a malformed line
             scores = record.parsed.scores
             source = unescape(record.source)
-            if now is None or now.source != source:
-                if now:
-                    yield now
-                now = Preferences(source, [], source_count(record.raw, table.lines))
-            now.options.append((unescape(record.target), float(scores[TABLE_SCORE]), float(scores[model_score])))
-    if now:
-        yield now
+            if current is None or current.source != source:
+                if current:
+                    yield current
+                current = Preferences(source, [], source_count(record.raw, table.lines))
+            current.options.append((unescape(record.target), float(scores[TABLE_SCORE]), float(scores[model_score])))
+    if current:
+        yield current
 
 
 def source_count(raw: bytes, lines: InputLines) -> float:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from keras_encdec.errors import InputError
 from keras_encdec.formats import InputLines, model_words, open_output
 from keras_encdec.formats.encodings import escape
+from keras_encdec.formats.moses_features import LANGUAGE_MODEL, TRANSLATION_MODEL
 from keras_encdec.formats.moses_ini import IniLine, enter_sections, name_features
 from keras_encdec.formats.phrase_table import number_of_scores
 from keras_encdec.runtime.workers import available_processors
@@ -31,7 +32,7 @@ PROGRAMS = (
 )
 
 # Features of a moses.ini that `write_moses_ini` makes, by the name of the file that each reads.
-_FEATURES = {"phrase_table": "TranslationModel0", "language_model": "LM0"}
+_FEATURES = {"phrase_table": TRANSLATION_MODEL, "language_model": LANGUAGE_MODEL}
 
 # Distance-based reordering, and the initial weights of Moses's own train-model.perl.
 _INI = """[input-factors]

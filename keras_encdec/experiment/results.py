@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from keras_encdec.experiment.experiment_config import ExperimentConfig
 from keras_encdec.experiment.stage_runner import StageResult
 from keras_encdec.formats import open_output
+from keras_encdec.runtime.imports import check_extra
 from keras_encdec.runtime.settings_files import Json, write_json
 
 
@@ -159,12 +160,9 @@ def draw_results(result: ExperimentResult, folder: str | os.PathLike[str]) -> No
     Raises:
         ImportError: if Matplotlib, which the extra `analysis` installs, is not installed.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError(
-            'the plot needs Matplotlib, which is not installed: pip install "keras-encdec[analysis]".'
-        ) from error
+    check_extra("analysis", "The plot", "matplotlib")
+    from matplotlib.figure import Figure
+
     rows = result.rows
     figure = Figure(figsize=(7.2, 1.4 + 0.5 * len(rows)), layout="constrained")
     axes = figure.subplots()

@@ -1,4 +1,4 @@
-"""Tools for the other steps of statistical machine translation."""
+"""Phrase-based machine translation: extraction, n-gram models, decoding, n-best lists, tuning and evaluation."""
 
 from typing import TYPE_CHECKING
 

@@ -26,8 +26,8 @@ from keras_encdec.runtime.unfinished import unfinished
 from keras_encdec.runtime.workers import available_processors, in_order, processes
 from keras_encdec.smt.decoder.phrase_options import (
     DecoderWeights,
-    PhraseOptions,
     PhraseTable,
+    TranslationOptionFinder,
     initial_weights,
     read_phrases,
     source_phrases,
@@ -91,7 +91,7 @@ class _Task(NamedTuple):
 
 
 class _Written(NamedTuple):
-    """The numbers of the lines that were written, of unknown words in the best hypotheses, and of earlier sentences."""
+    """Counts of lines written, unknown words in the best hypotheses, and sentences translated in earlier calls."""
 
     lines: int
     unknown_words: int
@@ -123,9 +123,9 @@ def decode_nbest(
     A line is `id ||| hypothesis  ||| features ||| total ||| segmentation`. The features are those of Moses:
     `Distortion0`, minus the sum of the distances between the end of a phrase's source and the start of the next one's;
     `LM0`, ln p of the sentence with its end; `WordPenalty0`, minus the number of words; `PhrasePenalty0`, the number of
-    phrases; `TranslationModel0`, the sums of ln of each score of the table, -100 at least for a phrase. The total is
-    their weighted sum. The segmentation has for each phrase, in the order of the target, the first and last word of its
-    source and of its target, counted from 0: `0=0 1-2=1-3`.
+    phrases; `TranslationModel0`, for each score of the table, the sum of its ln over the phrases, -100 at least for
+    each phrase. The total is the weighted sum of the features. The segmentation has for each phrase, in the order of
+    the target, the first and last word of its source and of its target, counted from 0: `0=0 1-2=1-3`.
 
     Tokens of the text, of the table and of the language model may have Moses's escapes or not; hypotheses have them. A
     factored word is reduced to its first factor. A word without a phrase in the table is copied. It adds -100 times the
@@ -324,7 +324,7 @@ class _Decoder:
         self._weights, self._nbest_size = task.weights, options.nbest_size
         self._encode = FileEncoding(options.encoding).encode
         model = NgramModel(task.language_model, options.encoding)
-        self._options = PhraseOptions(task.phrases, model, task.weights, options.table_limit)
+        self._options = TranslationOptionFinder(task.phrases, model, task.weights, options.table_limit)
         self._search = PhraseSearch(model, task.weights, options.pop_limit, options.distortion_limit)
 
     def lines(self, number: int, words: list[str]) -> tuple[list[bytes], int]:

@@ -8,16 +8,23 @@ from typing import NamedTuple, Self
 from keras_encdec.errors import InputError, shortened
 from keras_encdec.formats.encodings import escape, model_words, unescape
 from keras_encdec.formats.feature_weights import check_weights
+from keras_encdec.formats.moses_features import (
+    DISTORTION,
+    LANGUAGE_MODEL,
+    PHRASE_PENALTY,
+    TRANSLATION_MODEL,
+    UNKNOWN_WORD_PENALTY,
+    WORD_PENALTY,
+)
 from keras_encdec.formats.phrase_table import PhraseTableRecord, log_score
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.progress import Progress
 from keras_encdec.smt.ngrams.ngram_model import NgramModel
 
-# The feature of an unknown word, as in Moses.
-UNKNOWN_WORD_PENALTY = -100.0
+# The value of the feature `UnknownWordPenalty0` for each unknown word, as in Moses.
+UNKNOWN_WORD_VALUE = -100.0
 # The weights with which Moses begins tuning. Each score of the phrase table has the weight 0.2.
-_INITIAL = {"Distortion0": [0.3], "LM0": [0.5], "WordPenalty0": [-1.0], "PhrasePenalty0": [0.2]}
-_TRANSLATION, _UNKNOWN = "TranslationModel0", "UnknownWordPenalty0"
+_INITIAL = {DISTORTION: [0.3], LANGUAGE_MODEL: [0.5], WORD_PENALTY: [-1.0], PHRASE_PENALTY: [0.2]}
 
 
 class DecoderWeights(NamedTuple):
@@ -40,12 +47,12 @@ class DecoderWeights(NamedTuple):
     unknown: float
 
     @classmethod
-    def of_features(cls, weights: Mapping[str, Sequence[float]], number_of_scores: int) -> Self:
+    def of_features(cls, weights: Mapping[str, Sequence[float]], num_scores: int) -> Self:
         """Checks weights that are given by the names of features.
 
         Args:
             weights: dict of str to list of float, as `read_weights` returns it. `UnknownWordPenalty0` may be missing.
-            number_of_scores: int. Number of scores on each line of the phrase table.
+            num_scores: int. Number of scores on each line of the phrase table.
 
         Returns:
             DecoderWeights.
@@ -54,8 +61,8 @@ class DecoderWeights(NamedTuple):
             InputError: when a weight is too large, a feature has no weights or a wrong number of weights, or a
                 feature that the decoder does not compute has a weight other than 0.
         """
-        lengths = {**{name: 1 for name in _INITIAL}, _TRANSLATION: number_of_scores, _UNKNOWN: 1}
-        weights = {_UNKNOWN: [1.0], **weights}
+        lengths = {**{name: 1 for name in _INITIAL}, TRANSLATION_MODEL: num_scores, UNKNOWN_WORD_PENALTY: 1}
+        weights = {UNKNOWN_WORD_PENALTY: [1.0], **weights}
         check_weights(weights)
         for name, length in lengths.items():
             if name not in weights:
@@ -63,7 +70,7 @@ class DecoderWeights(NamedTuple):
                     f"found no weight of {name}", f"expected weights of {', '.join(lengths)}", "add it to the weights"
                 )
             if len(weights[name]) != length:
-                reason = f"{length}, as the phrase table has scores" if name == _TRANSLATION else "1"
+                reason = f"{length}, as the phrase table has scores" if name == TRANSLATION_MODEL else "1"
                 raise InputError(
                     f"found {len(weights[name])} weights of {name}",
                     f"expected {reason}",
@@ -78,15 +85,15 @@ class DecoderWeights(NamedTuple):
                     f'leave it out, or give "{name}={zeros}"',
                 )
         distortion, language_model, word_penalty, phrase_penalty = (weights[name][0] for name in _INITIAL)
-        translation, unknown = tuple(weights[_TRANSLATION]), weights[_UNKNOWN][0]
+        translation, unknown = tuple(weights[TRANSLATION_MODEL]), weights[UNKNOWN_WORD_PENALTY][0]
         return cls(distortion, language_model, word_penalty, phrase_penalty, translation, unknown)
 
 
-def initial_weights(number_of_scores: int) -> dict[str, list[float]]:
+def initial_weights(num_scores: int) -> dict[str, list[float]]:
     """Returns the weights with which Moses begins tuning.
 
     Args:
-        number_of_scores: int. Number of scores on each line of the phrase table.
+        num_scores: int. Number of scores on each line of the phrase table.
 
     Returns:
         dict of str to list of float, by feature.
@@ -96,7 +103,7 @@ def initial_weights(number_of_scores: int) -> dict[str, list[float]]:
     >>> initial_weights(4)["TranslationModel0"]
     [0.2, 0.2, 0.2, 0.2]
     """
-    return {**{name: list(values) for name, values in _INITIAL.items()}, _TRANSLATION: [0.2] * number_of_scores}
+    return {**{name: list(values) for name, values in _INITIAL.items()}, TRANSLATION_MODEL: [0.2] * num_scores}
 
 
 LN_10 = math.log(10)
@@ -127,9 +134,9 @@ class PhraseOption(NamedTuple):
     is_unknown: bool = False
 
     @classmethod
-    def empty(cls, number_of_scores: int) -> Self:
+    def empty(cls, num_scores: int) -> Self:
         """Returns an option without words, the only option of an empty sentence."""
-        return cls("", (), (0.0,) * number_of_scores, 0.0, 0.0)
+        return cls("", (), (0.0,) * num_scores, 0.0, 0.0)
 
 
 def source_phrases(words: Sequence[str]) -> Iterator[tuple[int, int, str]]:
@@ -162,6 +169,8 @@ def read_phrases(
         source = " ".join(model_words(record.source))
         if record.parsed and source in sources and (target := model_words(record.target)):
             scores = [float(score) for score in record.parsed.scores]
+            # `read_phrase_scores` leaves such pairs out, because Moses has not translated with them. The decoder, which
+            # would silently translate without them, refuses the table instead.
             if min(scores) < 0:
                 raise InputError(
                     f"found the score {min(scores):g}",
@@ -174,7 +183,7 @@ def read_phrases(
     return phrases
 
 
-class PhraseOptions:
+class TranslationOptionFinder:
     """Makes the translation options of sentences.
 
     Args:
@@ -229,7 +238,7 @@ class PhraseOptions:
             log10 += log10_of_word
         score = sum(map(mul, weights.translation, scores)) - weights.word_penalty * len(words) + weights.phrase_penalty
         if is_unknown:
-            score += weights.unknown * UNKNOWN_WORD_PENALTY
+            score += weights.unknown * UNKNOWN_WORD_VALUE
         return PhraseOption(text, words, scores, score, score + weights.language_model * log10 * LN_10, is_unknown)
 
     def _word(self, word: str) -> str:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from keras_encdec.configuration import hyperparameter
 from keras_encdec.smt.decoder.phrase_options import LN_10, DecoderWeights, PhraseOption
+from keras_encdec.smt.ngrams.ngram_estimation import SENTENCE_END
 from keras_encdec.smt.ngrams.ngram_model import NgramModel
 from keras_encdec.task_options import EncodingOption, ShardOptions
 
 if TYPE_CHECKING:
     from kenlm import State
 
-END = "</s>"
+_END = SENTENCE_END.decode()
 Spans = Mapping[tuple[int, int], Sequence[PhraseOption]]
 
 
@@ -52,7 +53,7 @@ class DecodingOptions(EncodingOption, ShardOptions):
 
     @property
     def in_shards(self) -> bool:
-        """Whether the task works in shards. Several processes share the work without shards, too."""
+        """Whether the task works in shards. Unlike other tasks, this one needs no shards for several processes."""
         return bool(self.shard_lines or self.engine != "local")
 
 
@@ -76,9 +77,9 @@ class Arc(NamedTuple):
 
 
 class SearchNode:
-    """Recombined translations, a hypothesis of the search.
+    """A hypothesis of the search, which stands for all translations that are recombined in it.
 
-    They cover the same source words, and have the same scores for all continuations.
+    These translations cover the same source words, and any continuation adds the same score to each of them.
 
     Attributes:
         score: float. The weighted sum of the features of the best translation.
@@ -111,7 +112,7 @@ class _Edge(NamedTuple):
     memos: list[_Memo]  # one for each option
     jump: float  # the weighted distortion
     future: float  # the estimate of the best score of the remaining words
-    coverage: int  # with the span
+    coverage: int  # bits of the source words that are covered, those of the span included
     start: int
     end: int
 
@@ -120,7 +121,7 @@ class _Edge(NamedTuple):
 _Stack = dict[int, dict[tuple[int, "State"], SearchNode]]
 # The negative estimate of the total, a serial number, the edge, the numbers of the hypothesis and the option in it,
 # ln p and state of the phrase, and the score of the phrase.
-_Candidate = tuple[float, int, _Edge, int, int, tuple[float, int], float]
+_Candidate = tuple[float, int, _Edge, int, int, tuple[float, "State"], float]
 
 
 class PhraseSearch:
@@ -160,7 +161,7 @@ class PhraseSearch:
         begin = SearchNode(0.0, self._model.begin, 0)
         if not length:
             goal = SearchNode(0.0, self._model.empty, 0)
-            log10, _ = self._model.advance(self._model.begin, END)
+            log10, _ = self._model.advance(self._model.begin, _END)
             goal.score = self._weights.language_model * log10 * LN_10
             empty = PhraseOption.empty(len(self._weights.translation))
             goal.arcs.append(Arc(begin, empty, 0, 0, log10 * LN_10, goal.score))
@@ -198,7 +199,7 @@ class _Sentence:
         return goal
 
     def _add_edges(self, coverage: int, covered: int, hypotheses: Iterable[SearchNode]) -> None:
-        """Adds the continuations of a coverage whose jump, and the jump back to the first gap, is within the limit."""
+        """Adds spans that may follow: neither the jump to them nor the one back to the first gap exceeds the limit."""
         by_end: dict[int, list[SearchNode]] = {}
         for hypothesis in sorted(hypotheses, key=lambda hypothesis: -hypothesis.score):
             by_end.setdefault(hypothesis.end, []).append(hypothesis)
@@ -238,7 +239,7 @@ class _Sentence:
                     log10_of_word, state = advance(state, word)
                     log10 += log10_of_word
                 if is_last:
-                    log10, state = log10 + advance(state, END)[0], self._model.empty
+                    log10, state = log10 + advance(state, _END)[0], self._model.empty
                 known = memo[key] = log10 * LN_10, state
             score = edge.jump + edge.options[j].score + weight * known[0]
             pushed += 1  # breaks ties, as edges cannot be compared

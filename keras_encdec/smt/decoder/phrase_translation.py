@@ -4,7 +4,14 @@ import heapq
 from collections.abc import Iterator, Sequence
 from operator import mul
 
-from keras_encdec.smt.decoder.phrase_options import UNKNOWN_WORD_PENALTY, DecoderWeights
+from keras_encdec.formats.moses_features import (
+    DISTORTION,
+    LANGUAGE_MODEL,
+    PHRASE_PENALTY,
+    TRANSLATION_MODEL,
+    WORD_PENALTY,
+)
+from keras_encdec.smt.decoder.phrase_options import UNKNOWN_WORD_VALUE, DecoderWeights
 from keras_encdec.smt.decoder.phrase_search import Arc, SearchNode
 
 
@@ -39,11 +46,11 @@ class PhraseTranslation:
         translation = [sum(scores) for scores in zip(*[option.scores for option in options], strict=True)]
         language_model = sum([arc.language_model for arc in arcs])
         self.features: dict[str, list[float]] = {
-            "Distortion0": [-jumped],
-            "LM0": [language_model],
-            "WordPenalty0": [-target_end],
-            "PhrasePenalty0": [len(segments)],
-            "TranslationModel0": translation,
+            DISTORTION: [-jumped],
+            LANGUAGE_MODEL: [language_model],
+            WORD_PENALTY: [-target_end],
+            PHRASE_PENALTY: [len(segments)],
+            TRANSLATION_MODEL: translation,
         }
         self.total = (
             weights.distortion * -jumped
@@ -51,7 +58,7 @@ class PhraseTranslation:
             + weights.word_penalty * -target_end
             + weights.phrase_penalty * len(segments)
             + sum(map(mul, weights.translation, translation))
-            + weights.unknown * UNKNOWN_WORD_PENALTY * self.unknown_words
+            + weights.unknown * UNKNOWN_WORD_VALUE * self.unknown_words
         )
 
     def line(self, number: int) -> str:

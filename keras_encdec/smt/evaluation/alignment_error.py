@@ -10,6 +10,7 @@ from keras_encdec.errors import FilePath, InputError, quoted
 from keras_encdec.formats.encodings import without_mark
 from keras_encdec.formats.fields import AROUND, split_tokens
 from keras_encdec.runtime.input_lines import InputLines
+from keras_encdec.smt.evaluation.text_table import text_table
 
 Link = tuple[int, int]
 
@@ -142,11 +143,9 @@ def alignment_table(scores: Sequence[AlignmentScore]) -> str:
     """Formats scores as a table with a row for each system."""
     head = ("system", "links", "precision", "recall", "AER")
     rows = [head, *((s.system, f"{s.links:,}", *map(_rate, (s.precision, s.recall, s.error_rate))) for s in scores)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows]
     first = scores[0]
     title = f"{first.sentences:,} sentence pairs, {first.sure:,} sure links, {first.possible:,} possible"
-    return "\n".join([title, *lines])
+    return f"{title}\n{text_table(rows)}"
 
 
 def _rate(value: float) -> str:

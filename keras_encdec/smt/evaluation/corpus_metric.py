@@ -12,7 +12,7 @@ from keras_encdec.runtime.imports import import_sacrebleu
 
 METRICS = ("bleu", "chrf", "ter")
 TOKENIZERS = ("none", "13a", "intl", "char", "zh")
-# The index of the reference's length among the counts of every metric: in words, characters, words.
+# The index of the reference's length among the counts of a metric: in words for BLEU and TER, in characters for chrF.
 REFERENCE_LENGTH = 1
 
 Array = npt.NDArray[np.float64]
@@ -195,7 +195,7 @@ def read_references(paths: Sequence[FilePath], encoding: str | None = None, unes
         list of lists of str, one for each file.
 
     Raises:
-        InputError: when a file cannot be read, or has another number of lines than the first.
+        InputError: when a file cannot be read, or its number of lines differs from that of the first.
     """
     files = [read_text(path, encoding, unescaped) for path in paths]
     for path, sentences in zip(paths, files, strict=True):

@@ -25,6 +25,7 @@ from keras_encdec.smt.evaluation.significance import (
     confidence_interval,
     paired_bootstrap,
 )
+from keras_encdec.smt.evaluation.text_table import text_table
 from keras_encdec.task_options import EncodingOption
 
 BASELINE = "baseline"
@@ -122,10 +123,7 @@ class Evaluation:
 
     def __str__(self) -> str:
         head = ("system", "runs", self.metric, "deviation", "95 %", "difference", "p bootstrap", "p randomization")
-        rows = [head, *map(_row, self.systems)]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows]
-        return "\n".join([f"{self.metric}|{self.signature}", *lines])
+        return f"{self.metric}|{self.signature}\n{text_table([head, *map(_row, self.systems)])}"
 
 
 def _row(system: SystemScore) -> tuple[str, ...]:
@@ -171,7 +169,7 @@ def evaluate(
     Raises:
         ConfigurationError: a ValueError, for options and metrics that cannot be used.
         ImportError: when sacrebleu is not installed.
-        InputError: when a file cannot be read, or has another number of lines than the references.
+        InputError: when a file cannot be read, or its number of lines differs from that of the references.
 
     Example:
 

@@ -54,7 +54,7 @@ def paired_bootstrap(
     samples: int = BOOTSTRAP_SAMPLES,
     seed: int = SEED,
 ) -> BootstrapResult:
-    """Tests by paired bootstrap resampling how often chance makes the difference as large on resampled test sets.
+    """Tests by paired bootstrap resampling how often a difference as large as the observed one is due to chance.
 
     With one run of each system, this is the test of `sacrebleu --paired-bs` with one exception: a difference that
     equals the observed one counts as due to chance, as is usual. So the p-value of a system against itself is 1.
@@ -91,7 +91,7 @@ def approximate_randomization(
     trials: int = RANDOMIZATION_TRIALS,
     seed: int = SEED,
 ) -> float:
-    """Tests by approximate randomization how often the difference is as large if hypotheses are swapped at random.
+    """Tests by approximate randomization how often systems with randomly swapped hypotheses differ as much.
 
     For each sentence, the hypotheses from all runs of both systems are pooled and dealt out at random: each system
     gets one hypothesis per run. The score is that of all runs as one corpus. So the test accounts for the randomness of

@@ -69,13 +69,13 @@ class CountSmoothing:
     def __init__(self, name: str, counts_of_counts: Sequence[int]) -> None:
         check_smoothing(name)
         self._name, self._total = name, np.float32(counts_of_counts[0])
-        count_of_counts = np.zeros(MAX_COUNTED + 1, np.float32)
-        known = counts_of_counts[1 : MAX_COUNTED + 1]
-        count_of_counts[1 : len(known) + 1] = known
+        pairs_by_count = np.zeros(MAX_COUNTED + 1, np.float32)
+        given = counts_of_counts[1 : MAX_COUNTED + 1]
+        pairs_by_count[1 : len(given) + 1] = given
         if name == "good_turing":
-            self._factors = _good_turing_factors(count_of_counts)
+            self._factors = _good_turing_factors(pairs_by_count)
         elif name == "kneser_ney":
-            self._discounts = _kneser_ney_discounts(count_of_counts)
+            self._discounts = _kneser_ney_discounts(pairs_by_count)
 
     def probabilities(self, counts: PhraseCounts) -> tuple[Float32, Float32]:
         """Computes p(f|e) and p(e|f) of phrase pairs.
@@ -111,19 +111,17 @@ def check_smoothing(name: str) -> None:
         raise ConfigurationError("found {smoothing}=%r, expected one of %s", name, ", ".join(SMOOTHINGS))
 
 
-def _good_turing_factors(count_of_counts: Float32) -> Float32:
+def _good_turing_factors(pairs_by_count: Float32) -> Float32:
     factors = [np.float32(0.01)]
     for count in range(1, MAX_COUNTED):
-        factor = (
-            (count + 1) / count * ((float(count_of_counts[count + 1]) + 0.1) / (float(count_of_counts[count]) + 0.1))
-        )
+        factor = (count + 1) / count * ((float(pairs_by_count[count + 1]) + 0.1) / (float(pairs_by_count[count]) + 0.1))
         factors.append(max(np.float32(min(factor, 1)), factors[-1]))
     return np.array(factors, np.float32)
 
 
-def _kneser_ney_discounts(count_of_counts: Float32) -> Float32:
+def _kneser_ney_discounts(pairs_by_count: Float32) -> Float32:
     for count in (1, 2, 3):
-        if not count_of_counts[count]:
+        if not pairs_by_count[count]:
             times = ("once", "twice", "three times")[count - 1]
             raise InputError(
                 f"found no phrase pair that was extracted {times}, which Kneser-Ney smoothing estimates its discounts "
@@ -131,7 +129,7 @@ def _kneser_ney_discounts(count_of_counts: Float32) -> Float32:
                 "expected more text",
                 "use another --smoothing",
             )
-    one, two, three, four = count_of_counts[1:5]
+    one, two, three, four = pairs_by_count[1:5]
     share = one / (one + 2 * two)
     discounts = [0, 1 - 2 * share * two / one, 2 - 3 * share * three / two, 3 - 4 * share * four / three]
     return np.minimum(np.array(discounts, np.float32), np.array([0, 0.9, 1.9, 2.9], np.float32))

@@ -62,7 +62,7 @@ class DictionarySummary(FileSummary):
 
 @dataclasses.dataclass(frozen=True)
 class Translation:
-    """A translation of a word with its probabilities, each a share of the links of one of the words.
+    """A translation of a word. Each of its probabilities is the share of one word's links that lead to the other word.
 
     Attributes:
         source: str.
@@ -180,8 +180,9 @@ def write_dictionary(
         format: str. Name of a registered format, such as "tsv" or "parallel". Defaults to "tsv".
         source: the source sentences of parallel text. Optional.
         alignment: file of links. Without it, the pairs are aligned, see `open_aligned_pairs`. Optional.
-        progress: called as each step begins with the lines or the rounds of alignment and the unit that is counted;
-            returns a Progress, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
+        progress: function that is called at the beginning of each step, with the lines that are read or the rounds of
+            alignment, and the unit that is counted. It returns a Progress, such as `ReadingProgress`. Defaults to
+            `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.
 
     Returns:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from keras_encdec.errors import quoted
 from keras_encdec.formats import PhraseSpan, parse_features, parse_segmentation
+from keras_encdec.formats.moses_features import DISTORTION, PHRASE_PENALTY
 from keras_encdec.formats.record_reader import MalformedLine
 from keras_encdec.smt.nbest.phrase_scores import PhraseScores, PositionedPhrase
 
@@ -146,7 +147,7 @@ def _candidates(
 
 
 def _least_jumps(source_words: int, covered: int, previous: int) -> int:
-    """Returns the least sum of jumps to come: to the first uncovered word, then over covered words to the last."""
+    """Returns the least possible sum of the jumps to come, which lead over all uncovered words, the first one first."""
     left = ~covered & ((1 << source_words) - 1)
     if not left:
         return 0
@@ -173,9 +174,6 @@ def _tolerance(value: float) -> float:
     """Returns the largest difference between a sum and its six digits in a list, computed in single precision."""
     digit = 10.0 ** (math.floor(math.log10(abs(value))) - 5) if value else 1e-6
     return digit / 2 + 2e-6 * max(1.0, abs(value))
-
-
-DISTORTION, PHRASE_PENALTY = "Distortion0", "PhrasePenalty0"
 
 
 class HypothesisPhrases:

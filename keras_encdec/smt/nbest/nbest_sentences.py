@@ -15,6 +15,7 @@ from keras_encdec.formats import (
 )
 from keras_encdec.formats.encodings import FileEncoding, without_mark
 from keras_encdec.formats.fields import split_tokens
+from keras_encdec.formats.moses_features import WORD_PENALTY
 from keras_encdec.formats.nbest_line import check_new_features
 from keras_encdec.formats.record_reader import MalformedLine
 
@@ -85,7 +86,7 @@ def hypotheses_by_sentence(lines: InputLines) -> Iterator[SentenceHypotheses]:
     previous = -1
     for line in lines:
         number = lines.line_number
-        raw = without_mark(line, number)  # the line may be written elsewhere than at the beginning
+        raw = without_mark(line, number)  # the line may be written elsewhere in a file
         try:
             parsed = parse_nbest_line(raw)
         except MalformedLine as error:
@@ -104,9 +105,6 @@ def hypotheses_by_sentence(lines: InputLines) -> Iterator[SentenceHypotheses]:
             hypotheses, previous = [], last
         hypotheses.append(NBestHypothesis(number, raw, parsed))
     yield SentenceHypotheses(hypotheses, previous)
-
-
-WORD_PENALTY = "WordPenalty0"
 
 
 def add_word_penalty(

@@ -76,7 +76,8 @@ def add_ngram_posteriors(
 
     Args:
         input: n-best list, plain or gzipped. "-" is the standard input.
-        translations: n-best list of the same sentences, such as `generate_file` writes it with "moses_nbest".
+        translations: n-best list of the model's translations of the same sentences, such as `generate_file` writes with
+            format="moses_nbest".
         output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
         options: PosteriorOptions. Defaults to `None`: those of the command.
         progress: function that takes the InputLines that are read and returns a Progress, such as

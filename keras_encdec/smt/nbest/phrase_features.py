@@ -18,6 +18,7 @@ from keras_encdec.formats import (
     model_words,
     open_output,
 )
+from keras_encdec.formats.moses_features import TRANSLATION_MODEL
 from keras_encdec.formats.nbest import NBestPairRecord
 from keras_encdec.formats.nbest_line import check_feature_name, features_of
 from keras_encdec.formats.pair_format import log_prob_text
@@ -38,16 +39,16 @@ class PhraseFeatureOptions(EncodingOption, MalformedLinesOption):
     """Options of `add_phrase_features`."""
 
     moses_feature: str = hyperparameter(
-        "TranslationModel0",
+        TRANSLATION_MODEL,
         "Name of the phrase table's feature in the list; its values are used to recover the phrases if the list has no "
         "segmentation.",
     )
     on_error: str = hyperparameter(
         "stop",
-        "stop: a malformed line, or a hypothesis whose phrases are not found, is an error. keep: such lines are "
-        "counted. The hypothesis gets the mean of the other hypotheses of its sentence, or -100 for each word of the "
-        "sentence if the phrases of none are found. A malformed line gets 0. A malformed line of the table is "
-        "left out.",
+        "What to do with a malformed line, or a hypothesis whose phrases are not found: stop with an error (stop); or "
+        "count it (keep). Then a malformed line of the list gets 0, one of the table is left out, and the hypothesis "
+        "gets the mean of the other hypotheses of its sentence; if the phrases of none are found, -100 for each word "
+        "of the sentence.",
         choices=("stop", "keep"),
     )
 

@@ -155,7 +155,7 @@ def read_phrase_scores(
             if targets is None:
                 continue
             scores = [float(score) for score in record.parsed.scores]
-            if min(scores) >= 0:
+            if min(scores) >= 0:  # Moses does not translate with other pairs, so they are in none of its hypotheses
                 words = model_words(record.target)
                 longest = max(longest, len(words))
                 targets.setdefault(" ".join(words), []).append(tuple(map(log_score, scores)))

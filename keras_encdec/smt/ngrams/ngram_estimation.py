@@ -22,8 +22,8 @@ from keras_encdec.task_options import EncodingOption
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-UNKNOWN, BEGIN, END = b"<unk>", b"<s>", b"</s>"
-_SPECIAL = (UNKNOWN, BEGIN, END)
+UNKNOWN, SENTENCE_BEGIN, SENTENCE_END = b"<unk>", b"<s>", b"</s>"
+_SPECIAL = (UNKNOWN, SENTENCE_BEGIN, SENTENCE_END)
 _UNKNOWN_ID, _BEGIN_ID, _END_ID = range(3)
 # The discounts of lmplz's option --discount_fallback.
 _FALLBACK = (0.5, 1.0, 1.5)
@@ -82,8 +82,9 @@ def estimate_ngrams(
 ) -> NgramSummary:
     """Estimates an n-gram language model and writes it as an ARPA file.
 
-    The smoothing is interpolated modified Kneser-Ney. Let a be the count of an n-gram that has the highest order or
-    begins a sentence; of other n-grams, let a be the number of different words in front of them:
+    The smoothing is interpolated modified Kneser-Ney. It counts n-grams of the highest order, and those that begin a
+    sentence, as often as they occur; any other n-gram counts once for each distinct word that precedes it. With this
+    count a,
 
         p(w|h)  = (a(hw) - D(a(hw))) / a(h) + g(h) p(w|h'),    a(h) the sum of a(hw) over all w,
         g(h)    = (D_1 N_1(h) + D_2 N_2(h) + D_3 N_3(h)) / a(h),    N_k(h) the number of w with a(hw) = k, or >= 3,
@@ -218,7 +219,7 @@ def _counted(ids: Integers, lengths: Integers, order: int, vocabulary_size: int)
     zeros = np.zeros(vocabulary_size, np.int64)
     orders = [_Ngrams(words, zeros, zeros, words == _BEGIN_ID, None)]
     occurrences = [np.bincount(ids, minlength=vocabulary_size)]
-    ngram_at = ids  # the n-gram that begins at each position; not used if the sentence ends before its end
+    ngram_at = ids  # the index of the n-gram that begins at each position, where the sentence is long enough
     for length in range(2, order + 1):
         positions = np.flatnonzero(left >= length)
         if not len(positions):

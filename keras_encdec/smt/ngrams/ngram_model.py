@@ -14,12 +14,13 @@ from keras_encdec.formats.fields import LARGEST
 from keras_encdec.runtime.imports import check_extra
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.remote_folders import LocalFiles
-from keras_encdec.smt.ngrams.ngram_estimation import END, UNKNOWN
+from keras_encdec.smt.ngrams.ngram_estimation import SENTENCE_END, UNKNOWN
 
 if TYPE_CHECKING:
     from kenlm import Model, State
 
-_COUNT, _HEADER = re.compile(rb"ngram \s*\d{1,3}\s*=\s*\d{1,15}\s*$"), 30  # number of lines that may hold counts
+_COUNT = re.compile(rb"ngram \s*\d{1,3}\s*=\s*\d{1,15}\s*$")  # a line of the header of an ARPA file
+_HEADER = 30  # number of lines that may be in the header
 _BINARY = b"mmap lm http://kheafield.com/code"  # the start of KenLM's binary files
 _REMEDY = "give an ARPA file or a binary file of KenLM, as encdec-ngram, lmplz or build_binary makes it"
 # KenLM also splits sentences at these, which are part of words here.
@@ -64,12 +65,9 @@ class NgramModel:
     """
 
     def __init__(self, path: FilePath, encoding: str | None = None) -> None:
-        try:
-            import kenlm
-        except ImportError as error:
-            raise ImportError(
-                'N-gram models need kenlm, which is not installed: pip install "keras-encdec[ngram]".'
-            ) from error
+        check_extra("ngram", "An n-gram model", "kenlm")
+        import kenlm
+
         self._path, self._new_state = path, kenlm.State
         with _readable_by_kenlm(path, FileEncoding(encoding)) as readable:
             configuration = kenlm.Config()  # without KenLM's own messages on standard error
@@ -127,7 +125,7 @@ class NgramModel:
                 if abs(log10) <= LARGEST:
                     return float(log10)
         state, log10 = self.begin, 0.0
-        for word in (*words, END.decode()):
+        for word in (*words, SENTENCE_END.decode()):
             log10_of_word, state = self.advance(state, word)
             log10 += log10_of_word
         return log10

@@ -10,6 +10,7 @@ from keras_encdec import __version__
 from keras_encdec.configuration import hyperparameter
 from keras_encdec.formats import FilePath, open_output
 from keras_encdec.formats.feature_weights import weights_text
+from keras_encdec.formats.moses_features import UNKNOWN_WORD_PENALTY
 from keras_encdec.formats.phrase_table import number_of_scores
 from keras_encdec.runtime.files import file_checksum, is_url, joined
 from keras_encdec.runtime.progress import Progress, ShowProgress
@@ -22,8 +23,6 @@ from keras_encdec.smt.decoder.phrase_search import DecodingOptions
 from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric, read_references
 from keras_encdec.smt.tuning.nbest_features import read_nbest_features
 from keras_encdec.smt.tuning.tune import TuningOptions, WeightSearchOptions, tune
-
-_UNKNOWN = "UnknownWordPenalty0"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,7 +178,7 @@ def tune_decoder(
 
 @dataclasses.dataclass(frozen=True)
 class _DecoderTask:
-    """What `tune_decoder` tunes, apart from where it writes."""
+    """The arguments of `tune_decoder`, without the directory that it writes to and the function that it reports to."""
 
     files: tuple[FilePath, FilePath, FilePath]  # the sentences, the phrase table and the language model
     references: Sequence[FilePath]
@@ -211,7 +210,7 @@ def _tune_in_turns(
 ) -> tuple[list[TuningRound], bool]:
     """Returns the rounds, and whether the last round had no new hypotheses."""
     # The lists lack this feature, so its weight is not tuned.
-    unknown = {name: weights.pop(name) for name in (_UNKNOWN,) if name in weights}
+    unknown = {name: weights.pop(name) for name in (UNKNOWN_WORD_PENALTY,) if name in weights}
     search = {field.name: getattr(options, field.name) for field in dataclasses.fields(WeightSearchOptions)}
     tuning_options = TuningOptions(**search, encoding=decoder.encoding)
     rounds: list[TuningRound] = []

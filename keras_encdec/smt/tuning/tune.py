@@ -21,18 +21,15 @@ from keras_encdec.task_options import EncodingOption
 
 Search = Callable[[NBestFeatures, Array, np.random.Generator], Array]
 SEARCHES: dict[str, Search] = {"mert": mert, "mira": mira, "pro": pro}
-
-
-ALGORITHMS = ("mert", "mira", "pro")
-METRICS = ("bleu", "chrf")
+TUNING_METRICS = ("bleu", "chrf")
 
 
 @dataclasses.dataclass(frozen=True)
 class WeightSearchOptions(Configuration):
     """Options of the search for weights."""
 
-    algorithm: str = hyperparameter("mert", "Search for the weights: MERT, batch MIRA or PRO.", choices=ALGORITHMS)
-    metric: str = hyperparameter("bleu", "Metric to maximize.", choices=METRICS)
+    algorithm: str = hyperparameter("mert", "Search for the weights: MERT, batch MIRA or PRO.", choices=tuple(SEARCHES))
+    metric: str = hyperparameter("bleu", "Metric to maximize.", choices=TUNING_METRICS)
     seeds: int = hyperparameter(
         1, "Number of searches, with the seeds 1, 2 and so on; the best weights are written.", minimum=1
     )

@@ -121,26 +121,26 @@ def mira(
     features = nbest.features / spread
     ends = np.append(nbest.starts[1:], len(features))
     sentences = [(features[start:end], nbest.counts[start:end]) for start, end in zip(nbest.starts, ends, strict=True)]
-    now = weights * spread
-    norm = np.linalg.norm(now)
-    now = now / norm if norm > 0 else now
+    current = weights * spread
+    norm = np.linalg.norm(current)
+    current = current / norm if norm > 0 else current
     before = np.ones(nbest.counts.shape[1])
     best, best_score = weights, -np.inf
     for _ in range(rounds):
-        total = np.zeros_like(now)
+        total = np.zeros_like(current)
         for number in rng.permutation(len(sentences)):
             rows, counts = sentences[number]
             together = counts + before
             gains = nbest.metric.scores(together) / 100 * together[:, REFERENCE_LENGTH]
-            totals = rows @ now
+            totals = rows @ current
             hope, fear = int(np.argmax(totals + gains)), int(np.argmax(totals - gains))
             before = _DECAY * (before + counts[hope])
             away = rows[hope] - rows[fear]
-            loss = gains[hope] - gains[fear] - away @ now
+            loss = gains[hope] - gains[fear] - away @ current
             size = away @ away
             if loss > 0 and size > 0:
-                now = now + min(longest_step, loss / size) * away
-            total += now
+                current = current + min(longest_step, loss / size) * away
+            total += current
         averaged = total / len(sentences) / spread
         score = nbest.quick_score(averaged)
         if score > best_score:
@@ -208,7 +208,7 @@ def _between(nbest: NBestFeatures, weights: Array, learned: Array, spread: Array
         return learned
     begin, end = weights / norms[0], learned / norms[1]
     candidates = [share * end + (1 - share) * begin for share in SHARES]
-    return max(candidates, key=nbest.quick_score)  # of equals the first, nearest to the learned weights
+    return max(candidates, key=nbest.quick_score)  # among equals the first, nearest to the learned weights
 
 
 def separating_weights(rows: Array) -> Array:
