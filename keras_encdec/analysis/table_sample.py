@@ -9,7 +9,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from keras_encdec.errors import InputError, quoted
 from keras_encdec.formats import FilePath, InputLines, PhraseTableReader, model_words, unescape
-from keras_encdec.formats.fields import AROUND, finite_number, split_tokens
+from keras_encdec.formats.fields import FIELD_SPACE, finite_number, split_tokens
 
 _Item = TypeVar("_Item")
 
@@ -121,7 +121,7 @@ def source_count(raw: bytes, lines: InputLines) -> float:
         InputError: when the count is not a finite number.
     """
     fields = raw.split(b"|||")
-    counts = split_tokens(fields[4].strip(AROUND)) if len(fields) > 4 else []
+    counts = split_tokens(fields[4].strip(FIELD_SPACE)) if len(fields) > 4 else []
     if len(counts) < 2:
         return 0.0
     try:

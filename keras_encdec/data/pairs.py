@@ -196,7 +196,7 @@ def _aligned(
         with progress(work, "rounds of alignment") as shown:
 
             def round_done() -> None:
-                work.bytes_read += 1
+                work.size_done += 1
                 shown.add(1)
 
             sources, targets = ([pairs[i][side] for i in alignable] for side in (0, 1))

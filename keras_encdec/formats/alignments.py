@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import FilePath, InputError, quoted
 from keras_encdec.formats.encodings import without_mark
-from keras_encdec.formats.fields import AROUND, split_tokens
+from keras_encdec.formats.fields import FIELD_SPACE, split_tokens
 from keras_encdec.formats.pair_format import PairFormat, Record
 from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.runtime.files import STANDARD_STREAM
-from keras_encdec.runtime.input_lines import InputLines
+from keras_encdec.runtime.input_lines import InputLines, unequal_lines
 from keras_encdec.task_options import ALIGNMENT_FORMATS
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class LinksLine(NamedTuple):
         [(0, 0), (2, 1)]
         """
         links: Links = []
-        for text in split_tokens(self.text.strip(AROUND)):
+        for text in split_tokens(self.text.strip(FIELD_SPACE)):
             match = _LINK.fullmatch(text)
             link = (int(match[1]), int(match[2])) if match else None
             if link is None:
@@ -120,12 +120,7 @@ def links_from_file(reader: RecordReader[Record], path: FilePath) -> Iterator[tu
             for _ in rest:
                 pass
         if lines.line_number != reader.lines.line_number:
-            raise InputError(
-                f"found {lines.line_number} lines, and {reader.lines.line_number} lines in {reader.lines.path}",
-                "expected the same number",
-                "make the n-th line the word alignment of the n-th pair",
-                path,
-            )
+            raise unequal_lines(lines, reader.lines, "make the n-th line the word alignment of the n-th pair")
 
 
 END_WORD = "</s>"

@@ -201,7 +201,7 @@ _FACTORED_WORD = re.compile(r"(?<![^ \t])([^ \t|]+)\|[^ \t]*")
 
 
 def unescape(phrase: str) -> str:
-    r"""Replaces Moses's escapes by their characters.
+    r"""Replaces Moses's escapes with their characters.
 
     Args:
         phrase: str.
@@ -222,7 +222,7 @@ def unescape(phrase: str) -> str:
 
 
 def escape(phrase: str) -> str:
-    """Replaces characters by Moses's escapes, the inverse of `unescape`.
+    """Replaces characters with Moses's escapes, the inverse of `unescape`.
 
     Args:
         phrase: str.
@@ -277,6 +277,4 @@ def model_words(phrase: str, factored: bool = True) -> list[str]:
     >>> model_words(" l|DET  &#124;|PUNC 10\u00a0000|NUM ")
     ['l', '|', '10\xa0000']
     """
-    if factored and "|" in phrase:
-        phrase = _FACTORED_WORD.sub(r"\1", phrase)
-    return split_tokens(unescape(phrase))
+    return split_tokens(unescape(surface(phrase) if factored else phrase))

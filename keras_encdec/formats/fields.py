@@ -3,8 +3,8 @@
 import math
 from typing import AnyStr
 
-# White space around a field of a line, including the carriage return that may end the line.
-AROUND = b" \t\r"
+# White space to remove around a field of a line, including the carriage return that may end the line.
+FIELD_SPACE = b" \t\r"
 
 
 def split_tokens(text: AnyStr) -> list[AnyStr]:

@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from keras_encdec.errors import FilePath, InputError, quoted, shortened
-from keras_encdec.formats.fields import LARGEST, finite_number
+from keras_encdec.formats.fields import FIELD_SPACE, LARGEST, finite_number
 
-_SPACE = " \t\r"
+_SPACE = FIELD_SPACE.decode()
 
 
 class IniLine:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import FilePath, InputError, quoted, shortened
-from keras_encdec.formats.fields import AROUND, finite_number, split_tokens
+from keras_encdec.formats.fields import FIELD_SPACE, finite_number, split_tokens
 from keras_encdec.formats.record_reader import MalformedLine
 
 _SEPARATOR = b"|||"
@@ -50,10 +50,10 @@ def parse_nbest_line(line: bytes) -> NBestLine:
     >>> parse_nbest_line(b"0 ||| le chat  ||| LM0= -4.5 TM0= -1 -2 ||| -3.25")
     NBestLine(id=0, hypothesis=b'le chat', features=b'LM0= -4.5 TM0= -1 -2', total=-3.25)
     """
-    fields = [field.strip(AROUND) for field in line.split(_SEPARATOR)]
+    fields = [field.strip(FIELD_SPACE) for field in line.split(_SEPARATOR)]
     if not 4 <= len(fields) <= 6:
         plural = "s" if len(fields) > 1 else ""
-        found = f"found {len(fields)} field{plural}" if line.strip(AROUND) else "found a blank line"
+        found = f"found {len(fields)} field{plural}" if line.strip(FIELD_SPACE) else "found a blank line"
         raise MalformedLine(found, 'expected 4 to 6 fields separated by "|||"')
     number, hypothesis, features, total = fields[:4]
     if not _ID.fullmatch(number):
@@ -197,7 +197,7 @@ def replace_total(line: bytes, total: str) -> bytes:
     b'0 ||| le chat  ||| LM0= -4.5 ||| -2 ||| 0=0'
     """
     fields = line.split(_SEPARATOR)
-    fields[3] = fields[3].replace(fields[3].strip(AROUND), total.encode())
+    fields[3] = fields[3].replace(fields[3].strip(FIELD_SPACE), total.encode())
     return _SEPARATOR.join(fields)
 
 
@@ -255,12 +255,12 @@ PhraseSpan(source_start=1, source_end=3, target_start=1, target_end=3)]
     field = line.split(_SEPARATOR)[4:5]
     if not field or b"=" not in field[0]:  # the fifth field may also be the word alignment, 0-0 1-2
         return None
-    words = split_tokens(field[0].strip(AROUND))
+    words = split_tokens(field[0].strip(FIELD_SPACE))
     matches = [match for match in map(_SPAN.fullmatch, words) if match]
     spans = _spans(matches, target_words) if len(matches) == len(words) else None
     if spans is None or not _covers_once(spans, source_words, target_words):
         raise MalformedLine(
-            f"found the segmentation {quoted(field[0].strip(AROUND))}",
+            f"found the segmentation {quoted(field[0].strip(FIELD_SPACE))}",
             f'expected spans such as "1-2=0" that cover each of the {source_words} words of the sentence once, and '
             f"the {target_words} of the hypothesis in order",
         )

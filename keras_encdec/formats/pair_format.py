@@ -42,7 +42,7 @@ class Column:
 
 @dataclasses.dataclass(frozen=True)
 class ColumnText:
-    """How a format writes the values in a kind of column.
+    """How a format writes the values of a column of some kind.
 
     Attributes:
         write: function that takes a value and returns str.

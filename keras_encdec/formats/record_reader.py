@@ -153,7 +153,7 @@ class PairReader(RecordReader[PairRecord]):
         Raises:
             UnicodeDecodeError: if the bytes are not UTF-8 and no encoding was declared.
         """
-        text = data.decode(self._encoding.codec, self._encoding.errors)
+        text = self._encoding.decode(data)
         if begins_line and self._encoding.is_utf8 and self.lines.line_number == 1:
             return text.removeprefix(BYTE_ORDER_MARK)
         return text

@@ -15,11 +15,12 @@ from keras_encdec.runtime.workers import available_processors, in_order, threads
 GZIP_MAGIC = b"\x1f\x8b"
 # The magic number and the only method of compression.
 _HEADER = GZIP_MAGIC + b"\x08"
-# 15 bits, and 16 more for a gzip header and trailer.
+# The wbits argument of zlib: 15 for the largest window, plus 16 to expect a gzip header and trailer.
 _WINDOW_BITS = 31
-# Compressed bytes that a thread looks at together, and the most that it makes of them, so that memory is bounded.
+# Compressed bytes of a slab, which a thread decompresses at once, and the decompressed bytes after which it stops, so
+# that memory is bounded.
 _SLAB, _SLAB_OUTPUT = 1 << 20, 1 << 24
-# Compressed bytes to give to the decompressor together. It copies those of them that it does not need yet.
+# Compressed bytes to give to the decompressor at once. It copies those that it does not need yet, so fewer are faster.
 _PIECE = 1 << 16
 _MOST_THREADS = 4
 
@@ -50,10 +51,11 @@ def decompressed(file: io.BufferedReader, size: int) -> Iterator[bytes]:
 def decompressed_in_parallel(file: io.BufferedReader, size: int) -> Iterator[bytes]:
     """Decompresses a gzip file as `decompressed` does, several members at a time.
 
-    Where a member begins is not known until the one in front of it has been decompressed. For each slab of the file, a
-    thread therefore tries the first place that looks like the header of a member. What it finds counts if the member in
-    front does end there. Only members smaller than a slab gain from it: those of BGZF, and of other programs that
-    compress in blocks. A file whose first member is larger is decompressed without threads.
+    A file does not say where its members begin, and a member ends where its decompression ends. The file is therefore
+    cut into slabs of 1 MiB. In each of them, a thread guesses that a member begins at the first bytes that look like a
+    gzip header, and decompresses from there. Its output is used if the preceding member turns out to end at this place.
+    Only members smaller than a slab gain from it: those of BGZF, and of other programs that compress in blocks. A file
+    whose first member is larger is decompressed without threads.
 
     Args:
         file: binary file with `read`.
@@ -65,13 +67,13 @@ def decompressed_in_parallel(file: io.BufferedReader, size: int) -> Iterator[byt
     Raises:
         BrokenGzip: see `decompressed`.
     """
-    first, others = _try(file.read(_SLAB)), iter(lambda: file.read(_SLAB), b"")
+    first, others = _decompress_slab(file.read(_SLAB)), iter(lambda: file.read(_SLAB), b"")
     if not first.members:
         yield from _members(_Slabs(itertools.chain([first], map(_Slab, others))), size)
         return
     number = min(available_processors(), _MOST_THREADS)
     with threads(number) as executor:
-        slabs = _Slabs(itertools.chain([first], in_order(executor, _try, others, number + 1)))
+        slabs = _Slabs(itertools.chain([first], in_order(executor, _decompress_slab, others, number + 1)))
         yield from _members(slabs, size, slabs.members_at)
 
 
@@ -126,9 +128,9 @@ class _Slab:
 
     Attributes:
         data: bytes.
-        start: int. Index of the first of the members, if that is one. Defaults to `0`.
+        start: int. Index where the first of these members begins, if the thread guessed right. Defaults to `0`.
         end: int. Index of the byte after the last of them. Defaults to `0`.
-        members: list of bytes, what they hold. Defaults to none.
+        members: list of bytes: the decompressed data of these members. Defaults to none.
     """
 
     data: bytes
@@ -137,7 +139,7 @@ class _Slab:
     members: Sequence[bytes] = ()
 
 
-def _try(data: bytes) -> _Slab:
+def _decompress_slab(data: bytes) -> _Slab:
     """Decompresses the members that end in a slab, from the first place that looks like the header of one."""
     source, blocks, size = io.BytesIO(data), [], 0
     start = end = max(data.find(_HEADER), 0)

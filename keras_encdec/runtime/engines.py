@@ -91,7 +91,7 @@ def do_missing(
         written: Progress, to which the lines of all shards are added.
 
     Returns:
-        tuple of the number of shards, and of the lines in those that were done before.
+        tuple of the number of all shards, and of the number of lines in the shards that had been done before.
 
     Raises:
         InputError: see `Engine.run`, `ShardFolder.is_done` and `ShardFolder.keep`.

@@ -38,8 +38,8 @@ class InputLines:
     Attributes:
         path: the path of the file, as errors name it.
         line_number: int. Number of the last line yielded or taken, from 1.
-        bytes_read: int. Bytes read so far of the file on disk; compressed bytes if it is gzipped.
-        bytes_total: int. Size of the file on disk, 0 when it is a pipe.
+        size: int. Size of the file on disk in bytes, 0 when it is a pipe.
+        size_done: int. Bytes read so far of the file on disk; compressed bytes if it is gzipped.
         ended_with_newline: bool. Whether the last line had a line feed; `None` until all lines are read.
 
     Raises:
@@ -76,14 +76,15 @@ class InputLines:
         else:
             self._open_file(path, parallel)
         self._lines = self._iterate()
-        # Blocks that `take` has read ahead: each with where it goes on, and the number of line feeds from there on.
+        # Blocks that `take` has read ahead, each with the index of its first byte that has not been taken, and the number
+        # of line feeds from that byte on.
         self._ahead: deque[tuple[bytes, int, int]] = deque()
         self._lines_ahead = self._bytes_of_last_line = 0
 
     def _open_part(self, part: "FilePart") -> None:
         self.path, self.line_number = part.path, part.first_line - 1
         self._file, self._raw = io.BytesIO(), None
-        self.bytes_total = len(part.data)
+        self.size = len(part.data)
         self._block, self._blocks = part.data, iter([])
 
     def _open_file(self, path: FilePath, parallel: bool) -> None:
@@ -93,12 +94,12 @@ class InputLines:
             self._check_read_once()
         if is_url(path):
             self._raw = RemoteInput(os.fspath(path))
-            self.bytes_total = self._raw.size
+            self.size = self._raw.size
         else:
             with explained(path, "to read a file"):
                 self._raw = CountedFile(os.dup(0) if standard else path, "rb")
                 status = os.fstat(self._raw.fileno())
-            self.bytes_total = status.st_size if stat.S_ISREG(status.st_mode) else 0
+            self.size = status.st_size if stat.S_ISREG(status.st_mode) else 0
         file: io.BufferedReader = io.BufferedReader(self._raw, _BLOCK)
         self._file = file
         try:
@@ -106,7 +107,7 @@ class InputLines:
                 gzipped = file.peek(2)[:2] == GZIP_MAGIC
             if not gzipped:
                 self._blocks = iter(lambda: file.read1(_BLOCK), b"")
-            elif parallel and self.bytes_total:  # from a pipe, lines are read as soon as they come
+            elif parallel and self.size:  # from a pipe, lines are read as soon as they come
                 self._blocks = decompressed_in_parallel(file, _BLOCK)
             else:
                 self._blocks = decompressed(file, _BLOCK)
@@ -123,8 +124,8 @@ class InputLines:
             InputLines._standard_input = weakref.ref(self)
 
     @property
-    def bytes_read(self) -> int:
-        return self._raw.count if self._raw else self.bytes_total
+    def size_done(self) -> int:
+        return self._raw.count if self._raw else self.size
 
     def __iter__(self) -> Iterator[bytes]:
         return self._lines
@@ -254,13 +255,22 @@ class FilePart:
         return self.path
 
 
-def unequal_lines(first: InputLines, second: InputLines) -> InputError:
-    """Makes the error for two files with different numbers of lines. It reads both to the end to count them."""
+def unequal_lines(
+    first: InputLines,
+    second: InputLines,
+    remedy: str = "make the n-th line of the targets the translation of the n-th line of the sources",
+) -> InputError:
+    """Makes the error for two files with different numbers of lines. It reads both to the end to count them.
+
+    Args:
+        first, second: InputLines of the files; the error is about the first.
+        remedy: str. What the user can do. Defaults to that for files of sources and targets.
+    """
     counts = [_count_to_end(lines) for lines in (first, second)]
     return InputError(
         f"found {counts[0]} lines, and {counts[1]} lines in {second.path}",
         "expected the same number",
-        "make the n-th line of the targets the translation of the n-th line of the sources",
+        remedy,
         path=first.path,
     )
 

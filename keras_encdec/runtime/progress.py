@@ -18,8 +18,8 @@ class CountedInput(Protocol):
     """A file that is being read, such as InputLines.
 
     Attributes:
-        bytes_read: int. Bytes read so far of the file on disk.
-        bytes_total: int. Size of the file on disk, 0 when it is a pipe.
+        size: int. Size of the file on disk in bytes, 0 when it is a pipe.
+        size_done: int. Bytes read so far of the file on disk.
         done: str. What has happened to the part that is counted, such as "read".
     """
 
@@ -27,10 +27,10 @@ class CountedInput(Protocol):
     def done(self) -> str: ...
 
     @property
-    def bytes_read(self) -> int: ...
+    def size(self) -> int: ...
 
     @property
-    def bytes_total(self) -> int: ...
+    def size_done(self) -> int: ...
 
 
 @dataclasses.dataclass
@@ -38,12 +38,12 @@ class CountedWork:
     """Work of a known size that is not a file, such as a list of sentences.
 
     Attributes:
-        bytes_total: int. Size of the work, in bytes or another unit.
-        bytes_read: int. Size of the part that is done, in the same unit.
+        size: int. Size of the work, such as a number of lines or of rounds.
+        size_done: int. Size of the part that is done, in the same unit.
     """
 
-    bytes_total: int
-    bytes_read: int = 0
+    size: int
+    size_done: int = 0
     done: ClassVar[str] = "done"
 
 
@@ -118,7 +118,7 @@ class ReadingProgress(Progress):
         self._bar = None
         if self._stream.isatty():
             self._bar = tqdm(
-                total=lines.bytes_total or None,
+                total=lines.size or None,
                 unit="B",
                 unit_scale=True,
                 dynamic_ncols=True,
@@ -130,10 +130,10 @@ class ReadingProgress(Progress):
     def add(self, count: int) -> None:
         super().add(count)
         if self._record is not None:
-            total = self.lines.bytes_total
-            self._record.update(self.count, share=self.lines.bytes_read / total if total else None)
+            total = self.lines.size
+            self._record.update(self.count, share=self.lines.size_done / total if total else None)
         if self._bar is not None:
-            self._bar.update(self.lines.bytes_read - self._bar.n)
+            self._bar.update(self.lines.size_done - self._bar.n)
             self._bar.set_postfix_str(self._rate())
         elif self.seconds >= self._next_line:
             self._next_line = self.seconds + self._pause
@@ -145,9 +145,9 @@ class ReadingProgress(Progress):
 
     def _line(self) -> str:
         done = f"{counted(self.count, self.unit)}, {self._rate()}"
-        if not self.lines.bytes_total:  # a pipe, whose length is not known
+        if not self.lines.size:  # a pipe, whose length is not known
             return done
-        share = self.lines.bytes_read / self.lines.bytes_total
+        share = self.lines.size_done / self.lines.size
         left = self.seconds * (1 - share) / max(share, 1e-9)
         return f"{done}, {share:.0%} {self.lines.done}, about {_duration(left)} left"
 

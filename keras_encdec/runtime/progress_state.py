@@ -79,8 +79,8 @@ class ProgressRecord:
         state: ProgressState.
 
     Raises:
-        InputError: at the start of the block, if the file cannot be written, or is another one that would be lost.
-            Later failures to write do not stop the task.
+        InputError: at the start of the block, if the file cannot be written, or if a file of another kind is there,
+            which would be overwritten. Later failures to write do not stop the task.
 
     Example:
 

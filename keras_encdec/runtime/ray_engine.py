@@ -115,7 +115,7 @@ def _results(
     import ray
 
     pending: dict[ray.ObjectRef, tuple[Shard | None, ray.actor.ActorHandle]] = {}  # no shard while an actor starts
-    # Of each actor that has started, what it is to do, the first at work.
+    # The calls that each started actor has been given, in order; it works on the first of them.
     queues: dict[ray.actor.ActorHandle, list[ray.ObjectRef]] = {}
     again, more = [], iter(shards)
     deaths: collections.Counter[int] = collections.Counter()  # by the number of a lost shard that has no result yet
@@ -128,8 +128,8 @@ def _results(
     for _ in range(number):
         start()
     while True:
-        # Each actor has a first shard before one has a second. While lost shards are done again, no actor has a second,
-        # so that the next death shows which of them was the cause.
+        # Every actor gets one shard before any gets two. While lost shards are done again, each actor gets only one, so
+        # that another death shows which shard caused it.
         most = 1 if deaths else QUEUED
         while queues and len(queues[actor := min(queues, key=lambda each: len(queues[each]))]) < most:
             shard = again.pop() if again else next(more, None)
@@ -146,7 +146,7 @@ def _results(
         except ray.exceptions.RayTaskError as error:
             raise error.cause if isinstance(error.cause, Exception) else error from None
         except ray.exceptions.RayError as error:  # its process or node has died
-            # Any of them may be the cause: the actor may have died before it could send the result of the first.
+            # Any of its shards may be the cause: it may have finished the first and died before it sent the result.
             calls = queues.pop(actor, [])
             lost = [shard for call in calls if (shard := given if call == done else pending.pop(call)[0])]
             for shard in lost:

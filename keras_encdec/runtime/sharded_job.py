@@ -1,4 +1,4 @@
-"""Runs in shards a job that writes a file line by line, as scoring, generating, selecting and decoding do."""
+"""Runs a job in shards: one that writes a file line by line, such as scoring, generating, selecting and decoding."""
 
 import contextlib
 import dataclasses
@@ -109,7 +109,7 @@ def run_in_shards(
         inputs = [stack.enter_context(InputLines(path, parallel=True)) for path in job.inputs]
         if not is_url(job.outputs[0]):
             stack.enter_context(directory_lock(f"{os.fspath(job.outputs[0])}.shards", job.task, "--output"))
-        sizes = {"input size": [lines.bytes_total for lines in inputs], "shard_lines": windows * job.window_lines}
+        sizes = {"input size": [lines.size for lines in inputs], "shard_lines": windows * job.window_lines}
         compressed = [f"{path}".endswith(".gz") for path in job.outputs]
         folder = stack.enter_context(ShardFolder(job.outputs[0], {**job.settings, **sizes}, compressed))
         shards = cut(inputs, job.window_lines, windows, job.group)
@@ -136,7 +136,7 @@ def _space(job: ShardedJob, folder: ShardFolder, first: Shard, inputs: Sequence[
     free = "an object store does not say how much is free."
     if not is_url(folder.path):
         free = f"{shutil.disk_usage(folder.path).free / 1e6:,.0f} MB are free."
-    read, total = sum(lines.bytes_read for lines in inputs), sum(lines.bytes_total for lines in inputs)
+    read, total = sum(lines.size_done for lines in inputs), sum(lines.size for lines in inputs)
     if not total:  # a pipe
         return f"{folder.path} keeps the shards; {free}"
     size = sum(len(part.data) for part in first.parts) + job.added_bytes * first.lines

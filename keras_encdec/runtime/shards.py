@@ -22,7 +22,7 @@ from keras_encdec.runtime.input_lines import FilePart, InputLines, unequal_lines
 from keras_encdec.runtime.open_output import open_output
 from keras_encdec.runtime.remote import remote_contents
 
-# Name of the manifest, and of the record of a finished shard, after the shard's number.
+# Name of the manifest, and the end of the name of a finished shard's record, which begins with the shard's number.
 MANIFEST, DONE = "manifest.json", ".done.json"
 FORMAT = 2
 _BLOCK = 1 << 20

@@ -203,7 +203,7 @@ def in_order(
         executor: `concurrent.futures.Executor`.
         function: callable of one item.
         items: iterable, read as far as needed.
-        ahead: int. The number of items to submit before waiting for the first result.
+        ahead: int. The number of further items that are submitted before the result of an item is waited for.
 
     Yields:
         the results of the function.

@@ -47,7 +47,7 @@ def test_only_the_new_scores_are_added_to_a_line(source, target, scores, further
     right = spaces[5] + b"".join(b"|||" + field for field in further) + b"\r" * carriage_return
     line = parse_line(left + right)
     assert (line.source, line.target, line.scores) == (source, target, scores)
-    assert line.append_scores([b"0.125", "7.38906"]) == left + b" 0.125 7.38906" + right
+    assert line.append_scores(["0.125", "7.38906"]) == left + b" 0.125 7.38906" + right
     assert line.append_scores(["1"]) == left + b" 1" + right
     assert line.append_scores([]) == line.raw == left + right
     again = parse_line(line.append_scores(["0.125"]))

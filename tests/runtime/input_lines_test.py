@@ -45,7 +45,7 @@ def test_lines_equal_a_split_at_line_feeds(tmp_path_factory, data, compressed):
     assert numbered == list(enumerate(expected, start=1))
     assert lines.line_number == len(expected)
     assert lines.ended_with_newline == data.endswith(b"\n")
-    assert lines.bytes_read == lines.bytes_total == path.stat().st_size
+    assert lines.size_done == lines.size == path.stat().st_size
 
 
 def test_the_content_decides_what_is_gzipped(tmp_path):
@@ -66,7 +66,7 @@ def test_lines_are_read_from_a_pipe():
     with subprocess.Popen(["printf", r"one\ntwo\n"], stdout=subprocess.PIPE) as process:
         with InputLines(f"/dev/fd/{process.stdout.fileno()}") as lines:
             assert list(lines) == [b"one", b"two"]
-        assert (lines.bytes_total, lines.bytes_read) == (0, 8)
+        assert (lines.size, lines.size_done) == (0, 8)
 
 
 @contextlib.contextmanager
@@ -108,8 +108,8 @@ def test_progress_moves_with_the_lines(tmp_path):
     path = tmp_path / "long"
     path.write_bytes(b"0123456789\n" * 100_000)
     with InputLines(path) as lines:
-        positions = {lines.bytes_read for _ in lines}
-    assert len(positions) > 5 and max(positions) == lines.bytes_total == 1_100_000
+        positions = {lines.size_done for _ in lines}
+    assert len(positions) > 5 and max(positions) == lines.size == 1_100_000
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path):

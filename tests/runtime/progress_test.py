@@ -59,7 +59,7 @@ def test_slow_work_that_is_not_a_file_shows_the_time_of_each_step(monkeypatch):
     plain, terminal = io.StringIO(), Terminal()
     shown = [ReadingProgress(work, "rounds of alignment", stream, pause=0) for stream in (plain, terminal)]
     monkeypatch.setattr("time.monotonic", lambda: 50.0)
-    work.bytes_read = 1
+    work.size_done = 1
     for progress in shown:
         progress.add(1)
         progress.close()
@@ -78,7 +78,7 @@ def test_a_long_time_left_is_shown_in_hours(lines, monkeypatch):
 def test_no_time_left_is_shown_for_a_pipe(tmp_path, monkeypatch):
     (tmp_path / "lines.gz").write_bytes(gzip.compress(b"one\ntwo\n"))
     with InputLines(tmp_path / "lines.gz") as lines:
-        monkeypatch.setattr(lines, "bytes_total", 0)
+        monkeypatch.setattr(lines, "size", 0)
         with ReadingProgress(lines, stream=(stream := io.StringIO()), pause=0) as progress:
             read(lines, progress, 2)
     assert re.fullmatch(r"2 lines, [\d,]+ lines/s\n", stream.getvalue())

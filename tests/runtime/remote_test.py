@@ -38,7 +38,7 @@ def test_what_is_written_is_read(store, tmp_path, place, name):  # noqa: F811
     url = place.format(folder=tmp_path) + name
     write(url)
     with InputLines(url) as lines:
-        assert list(lines) == LINES and lines.bytes_read == lines.bytes_total > 0
+        assert list(lines) == LINES and lines.size_done == lines.size > 0
     check_readable(url)
     stored = read_contents(url)
     assert (gzip.decompress(stored) if name.endswith(".gz") else stored) == TEXT

@@ -280,7 +280,7 @@ def _decode_in_order(task: _Task, sentences: list[list[str]], file: BinaryIO, pr
             file.writelines(batch.lines)
             lines += len(batch.lines)
             unknown_words += batch.unknown_words
-            work.bytes_read += number
+            work.size_done += number
             shown.add(number)
     return _Written(lines, unknown_words)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from keras_encdec.errors import FilePath, InputError, quoted
 from keras_encdec.formats.encodings import without_mark
-from keras_encdec.formats.fields import AROUND, split_tokens
+from keras_encdec.formats.fields import FIELD_SPACE, split_tokens
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.smt.evaluation.text_table import text_table
 
@@ -190,7 +190,7 @@ def _number_of_sentences(files: Sequence[_LinksFile]) -> int:
 
 def _read(path: FilePath) -> _LinksFile:
     with InputLines(path) as lines:
-        numbered = ((lines.line_number, without_mark(line, lines.line_number).strip(AROUND)) for line in lines)
+        numbered = ((lines.line_number, without_mark(line, lines.line_number).strip(FIELD_SPACE)) for line in lines)
         early: list[tuple[int, bytes]] = []
         for number, line in numbered:
             early.append((number, line))

@@ -224,7 +224,7 @@ class ExtractionJob:
                 for future in done:
                     future.result()
                 if (done_now := _RoundCounter(self._folder).count()) > shown.count:
-                    work.bytes_read = done_now
+                    work.size_done = done_now
                     shown.add(done_now - shown.count)
 
     def extract(self, lengths: list[int], symmetrization: str, max_length: int) -> int:
@@ -249,7 +249,7 @@ class ExtractionJob:
                 word_pairs.append(batch.word_pairs)
                 if len(word_pairs) == _PARTS_ADDED_AT_ONCE:
                     word_pairs = [WordPairCounts.sum(word_pairs)]
-                work.bytes_read += length
+                work.size_done += length
                 shown.add(length)
         write_word_pairs(self._folder, WordPairCounts.sum(word_pairs))
         return occurrences
@@ -280,7 +280,7 @@ class ExtractionJob:
         with self._progress(work, "phrase pairs") as shown:
             for part, scored_range in zip(ranges, self._in_parallel(step, enumerate(ranges)), strict=True):
                 scored.append(scored_range)
-                work.bytes_read += part.size
+                work.size_done += part.size
                 shown.add(scored_range.lines)
         for run in self._runs:
             os.unlink(run.path)
@@ -304,7 +304,7 @@ class ExtractionJob:
                 with open(path, "rb") as lines:
                     shutil.copyfileobj(lines, file, 1 << 20)
                 os.unlink(path)
-                work.bytes_read += scored_range.lines
+                work.size_done += scored_range.lines
                 shown.add(scored_range.lines)
 
     @property

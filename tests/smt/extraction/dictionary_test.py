@@ -35,7 +35,7 @@ def test_progress_says_what_is_done_in_each_step(files, out, options):
 
     class Shown(Progress):
         def close(self):
-            shown.append((self.count, self.unit, self.lines.bytes_read == self.lines.bytes_total))
+            shown.append((self.count, self.unit, self.lines.size_done == self.lines.size))
 
     summary = write_dictionary(files / "tsv", out / "words", progress=Shown, **options)
     assert shown == [(6, "pairs", True), (10, "rounds of alignment", True)] and summary.pairs == 6

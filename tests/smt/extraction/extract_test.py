@@ -204,7 +204,7 @@ def test_each_step_reports_its_progress(files, out):
         ("phrase pairs", len(table)),
         ("lines", len(table)),
     ]
-    assert all(step.lines.bytes_read == step.lines.bytes_total for step in shown)
+    assert all(step.lines.size_done == step.lines.size for step in shown)
 
 
 # An extraction whose processes sleep.
