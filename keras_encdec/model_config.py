@@ -51,6 +51,17 @@ def model_path(model: FilePath) -> pathlib.Path:
     return PACKAGED / path if os.fspath(model) in packaged_models() and not os.path.lexists(path) else path
 
 
+def short_name(folder: FilePath) -> str:
+    """Returns the last two names in the absolute path of a model directory, which tell it from others.
+
+    Example:
+
+    >>> short_name("/home/me/models/rnn")
+    'models/rnn'
+    """
+    return "/".join(pathlib.Path(folder).resolve().parts[-2:]).lstrip("/")
+
+
 def task_folder(folder: pathlib.Path, task: str) -> pathlib.Path:
     """Returns the folder of a task's model in the directory of a model that was trained on several tasks.
 

@@ -1,4 +1,4 @@
-"""Computes the gates of an encoder over phrases, and what each of its units does over a corpus."""
+"""Computes the gates of an encoder's units over phrases, and statistics of each unit over a corpus."""
 
 import collections
 import dataclasses
@@ -39,7 +39,7 @@ def has_gates(directory: ModelDirectory) -> bool:
 
 
 def phrase_gates(directory: ModelDirectory, phrases: Sequence[str]) -> list[PhraseGates]:
-    """Computes the gates of the encoder. If it has several layers, they are those of the first, left to right.
+    """Computes the gates of the encoder: of its first layer, and of the direction from left to right if it has both.
 
     Args:
         directory: ModelDirectory of a model for which `has_gates` is true.
@@ -128,11 +128,11 @@ class UnitGates:
         """Returns the indices of the units that reset most often: int array."""
         return np.argsort(-self.resets, kind="stable")[:size]
 
-    def taken_in(self, unit: int, size: int) -> list[str]:
+    def most_updating_words(self, unit: int, size: int) -> list[str]:
         """Lists the words at which a unit changes its state most: those with the lowest update gate."""
         return [self.words[i] for i in np.argsort(self.update_by_word[:, unit], kind="stable")[:size]]
 
-    def reset_at(self, unit: int, size: int) -> list[str]:
+    def most_resetting_words(self, unit: int, size: int) -> list[str]:
         """Lists the words at which a unit resets most: those with the lowest reset gate."""
         return [self.words[i] for i in np.argsort(self.reset_by_word[:, unit], kind="stable")[:size]]
 

@@ -20,7 +20,7 @@ class ReportOptions(EncodingOption):
     samples: int = hyperparameter(50, "Number of targets to draw from the model for each phrase.", minimum=1)
     pairs: int = hyperparameter(
         100_000,
-        "Largest number of pairs of the table to score. Of a larger table, a random sample is scored.",
+        "Maximum number of pairs of the table to score: if it has more, a random sample of them is scored.",
         minimum=1,
     )
     map_words: int = hyperparameter(

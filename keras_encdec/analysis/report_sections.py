@@ -37,8 +37,9 @@ from keras_encdec.decoding.text_generator import TextGenerator
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath
 from keras_encdec.formats.fields import split_tokens
+from keras_encdec.model_config import short_name
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.pruning.pruning_masks import shares_pruned
+from keras_encdec.pruning.pruning_masks import zero_counts
 from keras_encdec.scoring.pair_scorer import UnknownWords, WordPair
 from keras_encdec.scoring.text_scorer import TextScorer
 from keras_encdec.smt.evaluation.corpus_metric import check_lines, read_text
@@ -77,9 +78,9 @@ class ReportSections:
         self.notices: list[str] = []
         model = directory.model
         self.facts: dict[str, str | int] = {
-            "Model directory": "/".join(directory.path.resolve().parts[-2:]),
+            "Model directory": short_name(directory.path),
             "Model": type(model).__name__,
-            "Weights": int(sum(np.prod(weight.shape) for weight in model.weights)),
+            "Weights": model.count_params(),
             "Source words": len(directory.source_vocabulary),
             "Target words": len(directory.target_vocabulary),
         }
@@ -125,7 +126,7 @@ class ReportSections:
                 yield map_section(name, title, introduction, vectors, points.result(), grouped(vectors.names))
         finally:
             executor.shutdown(wait=False, cancel_futures=True)
-        shares = shares_pruned(self._directory.model)
+        shares = zero_counts(self._directory.model)
         if any(zeros for zeros, _ in shares.values()):
             yield pruning_section(shares)
         if runs:

@@ -201,7 +201,7 @@ def bleu_by_length(
         ImportError: when sacrebleu is not installed.
     """
     metric = CorpusMetric("bleu", [list(references)])
-    counts = np.stack([metric.counts(number, text) for number, text in enumerate(translations)])
+    counts = metric.corpus_counts(translations)
     words, results, below = np.array(lengths), list[LengthBleu](), 0
     ordered = np.sort(words)
     edges = [int(ordered[-(-len(ordered) * i // bins) - 1]) for i in range(1, bins + 1)]

@@ -1,4 +1,4 @@
-"""Computes the encoder's vectors and gates of words and phrases, and projects vectors to two dimensions."""
+"""Computes the encoder's vectors of words and phrases, and projects vectors to two dimensions."""
 
 import dataclasses
 from collections.abc import Callable, Sequence

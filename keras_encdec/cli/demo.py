@@ -129,9 +129,10 @@ def _show_perplexities(directory: "ModelDirectory", model_dir: str) -> tuple[flo
     from keras_encdec.data import Batches, PreparedPairs
     from keras_encdec.runtime.files import is_url, joined
     from keras_encdec.runtime.remote_folders import copied_folder
+    from keras_encdec.trainers.training_files import PREPARED
 
     print("\n2. Does the source matter? Perplexity per target token, on pairs held out of the training:\n")
-    pairs = joined(model_dir, "prepared")
+    pairs = joined(model_dir, PREPARED)
     with copied_folder(pairs) if is_url(pairs) else contextlib.nullcontext(pathlib.Path(pairs)) as folder:
         held_out = Batches(PreparedPairs(folder), 128, range(HELD_OUT)).once()
         perplexities = perplexity(directory.model, held_out), perplexity(directory.model, held_out, with_source=False)

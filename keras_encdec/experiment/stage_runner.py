@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from keras_encdec.errors import FilePath, InputError, explained
+from keras_encdec.model_config import CONFIG, SOURCE_VOCABULARY, TARGET_VOCABULARY, WEIGHTS
 from keras_encdec.runtime.files import file_checksum, is_url, remove
 from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.settings_files import Json, read_record, write_json
 from keras_encdec.runtime.unfinished import directory_lock
 
 # The files of a model. Other files in its directory belong to training, and may change while the model does not.
-_MODEL_FILES = ("config.json", "best.keras", "source.vocab", "target.vocab")
+_MODEL_FILES = (CONFIG, WEIGHTS, SOURCE_VOCABULARY, TARGET_VOCABULARY)
 
 
 # Takes the inputs, outputs and settings of a stage as keyword arguments.

@@ -9,7 +9,7 @@ import shutil
 from keras_encdec.errors import FilePath, explained
 from keras_encdec.model_config import CONFIG, WEIGHTS, model_path
 from keras_encdec.model_directory import ModelDirectory, replace_weights
-from keras_encdec.pruning.pruning_masks import prune_weights, shares_pruned
+from keras_encdec.pruning.pruning_masks import prune_weights, zero_counts
 from keras_encdec.pruning.pruning_options import PruningOptions
 from keras_encdec.runtime.files import check_absent, is_url
 from keras_encdec.runtime.remote_folders import StagedFolder
@@ -64,7 +64,8 @@ class PruningResult:
     def __str__(self) -> str:
         width = max(len(one.name) for one in self.classes)
         lines = [f"{one.name:{width}}  {one.share:6.1%} of {one.weights:,}" for one in self.classes]
-        sizes = f"{WEIGHTS} has {self.size:,} bytes, before {self.size_before:,} ({self.size / self.size_before:.2f})"
+        ratio = self.size / self.size_before
+        sizes = f"{WEIGHTS} has {self.size:,} bytes instead of {self.size_before:,} ({ratio:.0%})"
         return "\n".join([*lines, f"{self.share:.1%} of the weights are zero; {sizes}: {self.path}"])
 
 
@@ -104,7 +105,7 @@ def prune_model(
         return dataclasses.replace(result, path=output)
     source, folder = model_path(model_dir), pathlib.Path(output)
     directory = ModelDirectory.load(source)
-    counts = shares_pruned(directory.model).values()
+    counts = zero_counts(directory.model).values()
     options.check_zeros(sum(zeros for zeros, _ in counts), sum(size for _, size in counts), directory.path)
     prune_weights(directory.model, options.share, options.scheme)
     with explained(folder, "to write the model"):
@@ -112,7 +113,7 @@ def prune_model(
         with temporary_folder_beside(str(folder.resolve())) as made:
             _write(directory, pathlib.Path(made))
             pathlib.Path(made).rename(folder)
-    classes = tuple(PrunedClass(name, size, zeros) for name, (zeros, size) in shares_pruned(directory.model).items())
+    classes = tuple(PrunedClass(name, size, zeros) for name, (zeros, size) in zero_counts(directory.model).items())
     sizes = [(path / WEIGHTS).stat().st_size for path in (folder, source)]
     return PruningResult(folder, classes, *sizes)
 

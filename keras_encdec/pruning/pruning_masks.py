@@ -15,7 +15,7 @@ from keras_encdec.models.likelihood_model import LikelihoodModel
 if TYPE_CHECKING:
     from keras_encdec.models.translation_model import TranslationModel
 
-# The name of `PruningMasks` in the optimizer, and that of a share in their arrays.
+# The attribute of the optimizer that holds its `PruningMasks`, and the name of their first share among their arrays.
 _NAME = "_pruning_masks"
 _FIRST_SHARE = "first_share"
 _EMBEDDINGS = {"encoder": "source embedding", "decoder": "target embedding"}
@@ -30,8 +30,8 @@ def pruning_masks(
         class_uniform        pruned where |w| <= lambda_c, with the same share in each class c
         class_distribution   pruned where |w| <= lambda sigma_c, sigma_c the standard deviation of the weights of c
 
-    lambda is such that the share x of all weights is pruned: round(x N) of N, half to even. Of equal magnitudes at the
-    threshold, those that come first are pruned.
+    lambda is chosen such that the share x of all N weights is pruned: round(x N), where halves are rounded to even. If
+    several weights have exactly the magnitude of the threshold, the first of them are pruned.
 
     Args:
         classes: dict of name to the arrays of a class, float.
@@ -97,9 +97,9 @@ def weight_classes(model: "TranslationModel") -> dict[str, list[keras.Variable]]
     """Sorts the matrices of a model into the classes that pruning schemes and reports use.
 
     The encoder and the decoder name the classes of their weights by a method `weight_classes`. The matrices that
-    neither names are sorted by what Keras knows of them: an embedding; the matrix of the `output_weights`; a layer with
-    attention in its name; otherwise the layer that they are in, counted on each side. Biases, and all other weights of
-    fewer than two dimensions, are in no class.
+    neither names are sorted by their place in the Keras model: embeddings; the matrix of the `output_weights`; matrices
+    of layers with "attention" in their names; all others by layer, numbered separately on each side. Biases, and all
+    other weights of fewer than two dimensions, are in no class.
 
     Args:
         model: TranslationModel.
@@ -142,7 +142,7 @@ def _by_path(weight: keras.Variable, numbers: dict[str, list[str]]) -> str:
     return f"{side} layer {layers.index(layer) + 1}"
 
 
-def may_be_pruned(weight: keras.Variable, values: np.ndarray) -> np.ndarray:
+def prunable_part(weight: keras.Variable, values: np.ndarray) -> np.ndarray:
     """Returns the elements of a weight that may be pruned: all but an embedding's first row, which is padding.
 
     Args:
@@ -152,7 +152,7 @@ def may_be_pruned(weight: keras.Variable, values: np.ndarray) -> np.ndarray:
     return values[1:] if weight.name == "embeddings" else values
 
 
-def shares_pruned(model: "TranslationModel") -> dict[str, tuple[int, int]]:
+def zero_counts(model: "TranslationModel") -> dict[str, tuple[int, int]]:
     """Counts the weights of each class that are exactly zero.
 
     Args:
@@ -161,16 +161,16 @@ def shares_pruned(model: "TranslationModel") -> dict[str, tuple[int, int]]:
     Returns:
         dict of the class's name to the number of its zeros and that of its weights.
     """
-    shares = {}
+    counts = {}
     for name, weights in weight_classes(model).items():
-        values = [may_be_pruned(weight, ops.convert_to_numpy(weight)) for weight in weights]
-        shares[name] = sum(int((array == 0).sum()) for array in values), sum(array.size for array in values)
-    return shares
+        values = [prunable_part(weight, ops.convert_to_numpy(weight)) for weight in weights]
+        counts[name] = sum(int((array == 0).sum()) for array in values), sum(array.size for array in values)
+    return counts
 
 
 def pruned_share(model: "TranslationModel") -> float:
     """Computes the share of a model's matrices that is exactly zero, 0 to 1."""
-    zeros, sizes = zip(*shares_pruned(model).values(), strict=True)
+    zeros, sizes = zip(*zero_counts(model).values(), strict=True)
     return sum(zeros) / sum(sizes)
 
 
@@ -182,14 +182,14 @@ def prune_weights(model: LikelihoodModel, share: float, scheme: str) -> list[np.
     """
     classes = weight_classes(model)
     arrays = {
-        name: [may_be_pruned(weight, ops.convert_to_numpy(weight)) for weight in weights]
+        name: [prunable_part(weight, ops.convert_to_numpy(weight)) for weight in weights]
         for name, weights in classes.items()
     }
     all_kept = []
     for name, parts in pruning_masks(arrays, share, scheme).items():
         for weight, part in zip(classes[name], parts, strict=True):
             kept = np.ones(weight.shape, bool)
-            may_be_pruned(weight, kept)[:] = part
+            prunable_part(weight, kept)[:] = part
             weight.assign(np.where(kept, ops.convert_to_numpy(weight), 0))
             all_kept.append(kept)
     return all_kept
@@ -258,7 +258,7 @@ class PruningMasks:
     def share(self) -> float:
         """The share of the model's matrices that is pruned now, 0 to 1."""
         pairs = zip(self._weights, self._masks, strict=True)
-        masks = [may_be_pruned(weight, ops.convert_to_numpy(mask)) for weight, mask in pairs]
+        masks = [prunable_part(weight, ops.convert_to_numpy(mask)) for weight, mask in pairs]
         return sum(int((~mask).sum()) for mask in masks) / sum(mask.size for mask in masks)
 
     def prune(self, share: float, scheme: str) -> None:
@@ -287,7 +287,7 @@ def _where(mask: keras.Variable, tensor: Tensor) -> Tensor:
 def _not_zero(weight: keras.Variable) -> np.ndarray:
     values = ops.convert_to_numpy(weight)
     kept = np.ones(values.shape, bool)
-    may_be_pruned(weight, kept)[:] = may_be_pruned(weight, values) != 0
+    prunable_part(weight, kept)[:] = prunable_part(weight, values) != 0
     return kept
 
 

@@ -68,10 +68,12 @@ class TranslationEntropies:
         max_unknown: float | None = None,
     ) -> None:
         end_weight = SelectionOptions(end_weight=end_weight).end_weight  # raises an error if it is out of bounds
-        self._most, self._counts = UnknownWordsOption(max_unknown=max_unknown), np.zeros((2, 2), np.int64)
+        self._limit = UnknownWordsOption(max_unknown=max_unknown)
+        self._word_counts = np.zeros((2, 2), np.int64)  # of source and target: the words so far, the unknown among them
         self._lock = threading.Lock()
         self._scorer = TextScorer.open(model)
-        self._side, self._more = 0 if reverse else 1, end_weight - 1.0
+        # The end of sequence, which counts once, is given this weight in addition.
+        self._predicted_side, self._extra_end_weight = 0 if reverse else 1, end_weight - 1.0
         directory = self._scorer.directory
         check_has_source(directory.model.has_source, directory.path, remedy=f"check {flag}")
         directory.check_direction(reverse, flag)
@@ -79,14 +81,14 @@ class TranslationEntropies:
     def __call__(self, pairs: Sequence[TextPair]) -> np.ndarray:
         """See `CrossEntropies`."""
         words = self._scorer.all_words(pairs)
-        if self._most.max_unknown is not None:
+        if self._limit.max_unknown is not None:
             self._check_unknown(words)
-        tokens = _tokens(pair[self._side] for pair in words)
-        if not self._more:
+        tokens = _token_counts(pair[self._predicted_side] for pair in words)
+        if not self._extra_end_weight:
             entropies: np.ndarray = -self._scorer.score(words) / tokens
             return entropies
-        log_probs = [each.sum() + self._more * each[-1] for each in self._scorer.token_scores(words)]
-        return -np.array(log_probs, np.float64) / (tokens + self._more)
+        log_probs = [each.sum() + self._extra_end_weight * each[-1] for each in self._scorer.token_scores(words)]
+        return -np.array(log_probs, np.float64) / (tokens + self._extra_end_weight)
 
     def _check_unknown(self, pairs: Sequence[WordPair]) -> None:
         """Raises InputError if too many of the words so far are unknown to the model."""
@@ -100,10 +102,10 @@ class TranslationEntropies:
             unknown = sum(vocabulary.encode(sentence).count(UNKNOWN) for sentence in sentences)
             counts.append([sum(map(len, sentences)), unknown])
         with self._lock:
-            self._counts += counts
-            so_far = self._counts.tolist()
+            self._word_counts += counts
+            so_far = self._word_counts.tolist()
         for name, (words, unknown) in zip(("source", "target"), so_far, strict=True):
-            self._most.check_unknown(name, words, unknown)
+            self._limit.check_unknown(name, words, unknown)
 
     def close(self) -> None:
         """See `CrossEntropies`."""
@@ -136,7 +138,7 @@ class LanguageModelEntropies:
     def __call__(self, pairs: Sequence[TextPair]) -> np.ndarray:
         """See `CrossEntropies`."""
         words = self._scorer.all_words([("", pair[self._side]) for pair in pairs])
-        entropies: np.ndarray = -self._scorer.score(words) / _tokens(sentence for _, sentence in words)
+        entropies: np.ndarray = -self._scorer.score(words) / _token_counts(sentence for _, sentence in words)
         return entropies
 
     def close(self) -> None:
@@ -144,7 +146,7 @@ class LanguageModelEntropies:
         self._scorer.close()
 
 
-def _tokens(sentences: Iterable[Sequence[str]]) -> np.ndarray:
+def _token_counts(sentences: Iterable[Sequence[str]]) -> np.ndarray:
     """Counts the tokens of each sentence, including the end of sequence: float64 array `(sentences,)`."""
     return np.array([len(words) + 1 for words in sentences], np.float64)
 
@@ -173,7 +175,7 @@ class NgramEntropies:
         """See `CrossEntropies`."""
         sentences = [split_tokens(pair[self._side]) for pair in pairs]
         log10 = np.array([self._model.score(words) for words in sentences])
-        entropies: np.ndarray = log10 * -math.log(10) / _tokens(sentences)
+        entropies: np.ndarray = log10 * -math.log(10) / _token_counts(sentences)
         return entropies
 
     def close(self) -> None:
@@ -260,7 +262,7 @@ def score_rows(method: ScoringMethod, window: Window, values: Sequence[np.ndarra
 def open_entropies(
     names: Sequence[str], models: Mapping[str, ModelOrPath], options: SelectionOptions
 ) -> Iterator[CrossEntropies]:
-    """Yields what computes the cross-entropies of each model, in the order of the names.
+    """Opens each model, in the order of the names, and yields the object that computes its cross-entropies.
 
     Args:
         names: list of str, the names of the models, such as "model_dir".
@@ -282,7 +284,7 @@ def open_entropies(
             entropies = LanguageModelEntropies(model, side, flag)
             if entropies.vocabulary != vocabularies.setdefault(side, entropies.vocabulary):
                 raise InputError(
-                    f"found another vocabulary than that of --in_domain_{side}",
+                    f"found a vocabulary that differs from that of --in_domain_{side}",
                     "expected the same one, because the probabilities are compared",
                     "train both with the same --target_vocabulary",
                     entropies.path,

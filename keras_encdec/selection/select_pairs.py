@@ -98,9 +98,9 @@ def select_pairs(
     pair with an empty side, or with more than `max_tokens` words on a side, has no score and is never selected. A pair
     takes 8 bytes of memory, and about 100 with `deduplicate`.
 
-    With `number_of_processes`, `shard_lines` or `engine="ray"`, the cross-entropies are computed in shards, as
-    `keras_encdec.scoring.score_file` does it. The selection follows in this process. A call that continues an
-    interrupted job may have another `top`, `share` or `threshold`.
+    With `number_of_processes`, `shard_lines` or `engine="ray"`, the cross-entropies are computed in shards, see
+    `keras_encdec.scoring.score_file`; this process then selects the pairs. A call that continues an interrupted job may
+    have a different `top`, `share` or `threshold`.
 
     Args:
         input: file of pairs, or of the targets of parallel text, plain or gzipped.
@@ -248,7 +248,7 @@ def _score_line(record: Record, values: np.ndarray) -> bytes:
 
 
 def _selected(scores: np.ndarray, num_pairs: int, options: SelectionOptions) -> np.ndarray:
-    """Selects pairs by their scores, as a boolean array. `num_pairs` counts those not malformed and not duplicates."""
+    """Returns whether each pair is selected. `share` refers to `num_pairs`, without malformed pairs and duplicates."""
     has_score = scores > -np.inf
     if options.threshold is not None:
         return has_score & (scores >= options.threshold)

@@ -134,7 +134,7 @@ def create_app(
                 return refusal(429, sentence, Retry_After=f"{seconds}")
             with measured_request() as outcome:
                 response = await handler(request)
-                # A newer request of the same page replaces another one (409). This is not an error.
+                # 409: a newer request of the same page has replaced this one. This is not an error.
                 outcome.failed = response.status_code >= 400 and response.status_code != 409
             return response
 

@@ -14,6 +14,7 @@ from keras_encdec.decoding.beam_sampler import BeamSampler
 from keras_encdec.decoding.random_sampler import RandomSampler
 from keras_encdec.decoding.text_generator import TextGenerator
 from keras_encdec.errors import InputError
+from keras_encdec.model_config import short_name
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.scoring.text_scorer import TextScorer
 from keras_encdec.text.vocabulary import UNKNOWN, Vocabulary
@@ -76,11 +77,11 @@ class Explorer:
         """Describes the model."""
         directory, model = self._directory, self._directory.model
         return {
-            "name": "/".join(directory.path.resolve().parts[-2:]).lstrip("/"),
+            "name": short_name(directory.path),
             "class": type(model).__name__,
             "reads": "target" if directory.reverse else "source",
             "predicts": "source" if directory.reverse else "target",
-            "weights": int(sum(np.prod(weight.shape) for weight in model.weights)),
+            "weights": model.count_params(),
             "source_words": len(directory.source_vocabulary),
             "target_words": len(directory.target_vocabulary),
             "has_attention": self.has_attention,
@@ -191,7 +192,7 @@ class Explorer:
             yield functools.partial(self.sample, text)
 
     def _widths(self) -> list[int]:
-        """Lists the number of tokens of the sources of each shape, up to 24 and the largest allowed number."""
+        """Lists the numbers of tokens that sources are padded to: multiples of 8 up to 24, and at most the limit."""
         longest = self.limits.max_words + 1
         return sorted({min(width, longest) for width in range(WIDTH_STEP, 3 * WIDTH_STEP + 1, WIDTH_STEP)})
 

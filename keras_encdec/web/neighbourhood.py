@@ -17,6 +17,7 @@ from keras_encdec.formats.plain_text import read_sentences
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.text.vocabulary import UNKNOWN
+from keras_encdec.trainers.training_files import PREPARED
 
 # Number of pairs that are read at a time.
 READ_TOGETHER = 8192
@@ -56,7 +57,7 @@ def known_phrases(
         for line in read_sentences(input, encoding):
             sample.offer(line)
         return _distinct(" ".join(words) for words in directory.words(sample.items()))
-    if (directory.path / "prepared" / SUMMARY).exists():
+    if (directory.path / PREPARED / SUMMARY).exists():
         return _trained_phrases(directory, size)
     return []
 
@@ -68,7 +69,7 @@ def table_text(directory: ModelDirectory, words: list[str]) -> str:
 
 
 def _trained_phrases(directory: ModelDirectory, size: int) -> list[str]:
-    pairs = PreparedPairs(directory.path / "prepared")
+    pairs = PreparedPairs(directory.path / PREPARED)
     order = np.random.default_rng(0).permutation(len(pairs))
     phrases: dict[str, None] = {}
     for start in range(0, len(order), READ_TOGETHER):
@@ -101,7 +102,7 @@ class Neighbourhood:
         self.phrases = list(phrases)
         self._arrays: list[np.ndarray] = []
         # Without `compiled_call`, JAX would compile the encoder again for each request, and keep every program.
-        self._encode_question = compiled_call(_Encoding(directory.model))
+        self._encode_query = compiled_call(_Encoding(directory.model))
 
     def steps(self) -> Iterator[Callable[[], None]]:
         """Yields functions that encode the phrases in parts. Neighbours are found among the phrases encoded so far."""
@@ -126,7 +127,7 @@ class Neighbourhood:
         """
         if not self._arrays:
             return []
-        vector = self._unit_vectors([" ".join(words)], self._encode_question)[0]
+        vector = self._unit_vectors([" ".join(words)], self._encode_query)[0]
         near = np.concatenate([array @ vector for array in self._arrays])
         order = np.argsort(-near, kind="stable")[: size + 1]
         neighbours = [(self.phrases[i], float(near[i])) for i in order if self.phrases[i] != " ".join(words)]

@@ -103,7 +103,7 @@ def server_of(app: ASGIApp) -> uvicorn.Server:
     """
     configuration = uvicorn.Config(
         app,
-        http=PromptProtocol,
+        http=TimeLimitedProtocol,
         ws="none",
         lifespan="off",
         log_config=None,  # uvicorn's would close all log handlers, and absl's handler would then close standard error
@@ -112,12 +112,12 @@ def server_of(app: ASGIApp) -> uvicorn.Server:
         server_header=False,
         limit_concurrency=MOST_CONNECTIONS,
     )
-    logging.getLogger("uvicorn.error").addFilter(_is_no_interruption)
+    logging.getLogger("uvicorn.error").addFilter(_is_server_error)
     return _Server(configuration)
 
 
-def _is_no_interruption(record: logging.LogRecord) -> bool:
-    """Whether a message is not about a signal that ended the server during a request, which is no error of it."""
+def _is_server_error(record: logging.LogRecord) -> bool:
+    """Whether a message is about an error of the server, and not about a signal that ended it during a request."""
     return not (record.exc_info and isinstance(record.exc_info[1], KeyboardInterrupt))
 
 
@@ -138,7 +138,7 @@ MOST_INCOMPLETE, MOMENT = 100, 0.1
 MOST_CONNECTIONS = 500
 
 
-class PromptProtocol(H11Protocol):
+class TimeLimitedProtocol(H11Protocol):
     """The HTTP protocol, with time limits: slow clients do not keep other clients out.
 
     A client that is silent, or that sends its request or reads its answer slowly, keeps its connection for at most
@@ -209,7 +209,7 @@ class PromptProtocol(H11Protocol):
         waiting = [
             (since, connection)
             for connection in self.connections
-            if isinstance(connection, PromptProtocol) and (since := connection.waiting_since) is not None
+            if isinstance(connection, TimeLimitedProtocol) and (since := connection.waiting_since) is not None
         ]
         for _, connection in sorted(waiting, key=lambda each: each[0])[:-MOST_INCOMPLETE]:
             connection.close_incomplete()

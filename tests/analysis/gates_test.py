@@ -61,4 +61,5 @@ def test_units_over_a_corpus():
     np.testing.assert_allclose(units.resets, [0.25, 0.75])
     assert units.tokens == 12 and units.words == ["a", "b", "(end)"]
     assert units.keep_longest(1).tolist() == [0] and units.reset_most(1).tolist() == [1]
-    assert units.taken_in(0, 1) == ["b"] and units.reset_at(0, 1) == ["(end)"] and units.reset_at(1, 2) == ["b", "a"]
+    assert units.most_updating_words(0, 1) == ["b"]
+    assert units.most_resetting_words(0, 1) == ["(end)"] and units.most_resetting_words(1, 2) == ["b", "a"]

@@ -140,7 +140,7 @@ def test_language_models_of_the_domain_are_compared(corpus, out, language_models
     given_threshold = {"format": "tsv", "method": "moore_lewis", "threshold": -0.1}
     assert select_pairs(corpus / "tsv", out / "selected", of_source, **given_threshold).lines == 1
     other = {**of_source, "general_source": language_models["other"]}
-    with pytest.raises(InputError, match="other: found another vocabulary than that of --in_domain_source"):
+    with pytest.raises(InputError, match="other: found a vocabulary that differs from that of --in_domain"):
         select_pairs(corpus / "tsv", out / "selected", other, method="moore_lewis", **given)
     (corpus / "broken").write_text("no model")
     with pytest.raises(InputError, match=r"broken: found a file that KenLM cannot read"):

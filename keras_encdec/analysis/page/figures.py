@@ -13,7 +13,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-from keras_encdec.analysis.gates import PhraseGates, UnitGates
+from keras_encdec.analysis.gates import END_OF_SEQUENCE, PhraseGates, UnitGates
 from keras_encdec.analysis.page.page import Drawing, utf8
 from keras_encdec.analysis.score_statistics import BinnedScores, LengthBleu, ScoreComparison
 
@@ -125,7 +125,8 @@ def draw_bleu(bins: Sequence[LengthBleu], whole: float) -> Figure:
     return figure
 
 
-LONGEST_WORD = 16
+# Number of letters of a longer word that a figure shows.
+SHOWN_LETTERS = 16
 
 
 def draw_gates(gates: PhraseGates, order: np.ndarray) -> Figure:
@@ -189,13 +190,13 @@ def draw_attention(source: Sequence[str], target: Sequence[str], weights: np.nda
     image = axes.imshow(weights, cmap=COLOUR_MAP, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     axes.set_xticks(
         range(columns),
-        [_short(word) for word in (*source, "(end)")],
+        [_short(word) for word in (*source, END_OF_SEQUENCE)],
         rotation=60,
         ha="right",
         rotation_mode="anchor",
         fontsize=9,
     )
-    axes.set_yticks(range(rows), [_short(word) for word in (*target, "(end)")], fontsize=9)
+    axes.set_yticks(range(rows), [_short(word) for word in (*target, END_OF_SEQUENCE)], fontsize=9)
     axes.set(xlabel="source token", ylabel="target token")
     axes.grid(False)
     figure.colorbar(image, ax=axes, shrink=0.85, label="weight of attention")
@@ -203,7 +204,7 @@ def draw_attention(source: Sequence[str], target: Sequence[str], weights: np.nda
 
 
 def _short(word: str) -> str:
-    return literal(word if len(word) <= LONGEST_WORD else f"{word[: LONGEST_WORD - 1]}…")
+    return literal(word if len(word) <= SHOWN_LETTERS else f"{word[: SHOWN_LETTERS - 1]}…")
 
 
 # Above this number of points, the density is drawn instead.

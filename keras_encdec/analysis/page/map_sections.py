@@ -15,7 +15,7 @@ from keras_encdec.analysis.vectors import Vectors
 
 # Numbers of rare words, and of their neighbours, that the page shows.
 SHOWN_RARE, NEIGHBOURS = 20, 5
-# Number of points of a region, whose names have room in it; fewest points of a map with regions.
+# Number of points in a region, whose names fit into its picture; least number of points of a map with regions.
 POINTS, FEWEST_POINTS = 25, 40
 #: Left, bottom, right and top of a part of a map.
 Box: TypeAlias = tuple[float, float, float, float]

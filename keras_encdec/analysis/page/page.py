@@ -190,7 +190,7 @@ class Section:
     files: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
 
     def paths(self) -> list[str]:
-        """Lists the paths of the section's files, relative to the report; of a figure, the SVG file."""
+        """Lists the paths of the section's files, relative to the report; of each figure, only the SVG file."""
         tables, figures = (
             (f"tables/{name}.tsv" for name in self.tables),
             (f"figures/{name}.svg" for name in self.pictures),

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from keras_encdec.analysis.gates import PhraseGates, UnitGates
+from keras_encdec.analysis.gates import END_OF_SEQUENCE, PhraseGates, UnitGates
 from keras_encdec.analysis.page.figures import draw_attention, draw_gate_values, draw_gates, draw_units, rendered
 from keras_encdec.analysis.page.page import Section, Table, fill
 from keras_encdec.data.prepare import SUMMARY, PreparedPairs
 from keras_encdec.decoding.text_generator import TextHypothesis
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.text.vocabulary import characters_of, spelled_word
+from keras_encdec.trainers.training_files import PREPARED
 
 # Numbers of units at either end of an order, of example words of a unit, and of spelt words that the page shows.
 ENDS, EXAMPLES, SHOWN_SPELT = 8, 5, 100
@@ -77,8 +78,8 @@ def _unit_table(caption: str, units: UnitGates, chosen: np.ndarray) -> Table:
             f"{unit}",
             f"{units.kept[unit]:.3f}",
             f"{100 * units.resets[unit]:.1f}",
-            " · ".join(units.taken_in(unit, EXAMPLES)),
-            " · ".join(units.reset_at(unit, EXAMPLES)),
+            " · ".join(units.most_updating_words(unit, EXAMPLES)),
+            " · ".join(units.most_resetting_words(unit, EXAMPLES)),
         )
         for unit in chosen.tolist()
     ]
@@ -97,8 +98,8 @@ def attention_section(translations: Sequence[TextHypothesis]) -> Section:
         described = f"{' '.join(best.source_words)} → {' '.join(best.words)}"
         figure = draw_attention(best.source_words, best.words, best.attention)
         pictures[f"attention_{number}"] = rendered(figure, f"Attention: {described}", described)
-        for word, weights in zip((*best.words, "(end)"), best.attention, strict=True):
-            for read, weight in zip((*best.source_words, "(end)"), weights, strict=True):
+        for word, weights in zip((*best.words, END_OF_SEQUENCE), best.attention, strict=True):
+            for read, weight in zip((*best.source_words, END_OF_SEQUENCE), weights, strict=True):
                 rows.append((number, word, read, round(float(weight), 5)))
     body = fill("sections.html", "attention", drawings=pictures.values())
     table = Table("Weights of attention", ("sentence", "target token", "source token", "weight"), rows)
@@ -112,7 +113,7 @@ class SpeltWord:
     Attributes:
         word: str.
         count: int. Number of times that it was spelt.
-        in_references: int. Number of these times that the reference of the sentence has the word.
+        in_references: int. In how many of these cases the reference of the sentence contains it.
         was_trained: bool. Whether a target of the training has the word; `None` if the training data are gone.
     """
 
@@ -151,7 +152,7 @@ def spelt_words(
 
 def _trained_words(directory: ModelDirectory) -> set[str] | None:
     """Returns the rare words of the training targets, as they are spelt; `None` if the training data are gone."""
-    folder, characters = directory.path / "prepared", directory.target_vocabulary.characters
+    folder, characters = directory.path / PREPARED, directory.target_vocabulary.characters
     if characters is None or not os.path.exists(folder / SUMMARY):
         return None
     spellings = PreparedPairs(folder).spellings.get("target")

@@ -11,7 +11,7 @@ from keras_encdec.analysis.page.figures import BLUE, COLOURS, literal, new_figur
 from keras_encdec.analysis.page.page import Section, Table, fill
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath
-from keras_encdec.model_config import HISTORY, model_path
+from keras_encdec.model_config import HISTORY, model_path, short_name
 from keras_encdec.runtime.settings_files import read_parsed
 from keras_encdec.trainers.reporting import TrainingRound
 
@@ -76,8 +76,7 @@ def read_training_run(folder: FilePath) -> TrainingRun | None:
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         found, expected = f"found an invalid history ({error})", "expected the file that encdec-train writes"
         raise InputError(found, expected, "remove or restore it", folder / HISTORY) from None
-    name = "/".join(folder.resolve().parts[-2:])
-    return TrainingRun(name, tuple(each for each in rounds if each.averaged_rounds is None))
+    return TrainingRun(short_name(folder), tuple(each for each in rounds if each.averaged_rounds is None))
 
 
 HELD_OUT, TRAINED = "held out", "in training"
@@ -151,7 +150,7 @@ def pruning_section(shares: Mapping[str, tuple[int, int]]) -> Section:
     """Writes the share of the weights that is pruned, by class and layer.
 
     Args:
-        shares: dict of the class's name to the number of its zeros and that of its weights, see `shares_pruned`.
+        shares: dict of the class's name to the number of its zeros and that of its weights, see `zero_counts`.
     """
     zeros, weights = (sum(column) for column in zip(*shares.values(), strict=True))
     whole = 100 * zeros / weights
