@@ -290,10 +290,10 @@ class ServedShortlist:
 
     def __init__(self, shortlist: LexicalShortlist, vocabulary: Vocabulary) -> None:
         always = np.zeros(FIRST_WORD + len(vocabulary), bool)
-        always[:FIRST_WORD] = always[shortlist.always] = True
+        always[:FIRST_WORD] = always[shortlist.always_allowed_ids] = True
         self._always = always
-        lists = list(shortlist.of_word.values())
-        words = list(shortlist.of_word)
+        lists = list(shortlist.translation_ids.values())
+        words = list(shortlist.translation_ids)
         # A source word that is also a target word may be copied.
         numbers = {word: number for number, word in enumerate(words)}
         for i, word in enumerate(vocabulary.words, start=FIRST_WORD):

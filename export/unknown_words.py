@@ -14,7 +14,7 @@ from keras_encdec.export.scoring_graph import Tensors, TokenStates, over_tokens
 from keras_encdec.export.search_graph import SearchResults, search_in_graph
 from keras_encdec.models.characters import CharacterDecoder, without_unspellable
 from keras_encdec.models.contract import Decoder
-from keras_encdec.text.tokenizer import BEGINS, GOES_ON
+from keras_encdec.text.tokenizer import CONTINUATION_MARK, WORD_START_MARK
 from keras_encdec.text.vocabulary import (
     FIRST_WORD,
     LONGEST_WORD,
@@ -80,15 +80,17 @@ class ServedReplacement:
         attended = tf.where(links < 0, -1 - links, links) if self._carries_attention else -tf.ones_like(links)
         positions = tf.where(is_named, positions, attended)
         is_known_position = (positions >= 0) & (positions < words_of_source)
-        whole, begin_with_marks = _whole_words(source_words)
+        whole, are_sentencepieces = _whole_words(source_words)
         is_unknown = tf.gather(self._is_unknown, ids)
         replaced = tf.gather(self._translated(whole), tf.where(is_known_position, positions, 0), batch_dims=1)
         words = tf.where(is_unknown, tf.where(is_known_position, replaced, UNKNOWN_WORD), words)
-        return _words_apart(words, is_unknown & is_known_position, begin_with_marks[:, None, None])
+        return _words_apart(words, is_unknown & is_known_position, are_sentencepieces[:, None, None])
 
     def _translated(self, words: tf.Tensor) -> tf.Tensor:
         """Returns the translations of source words, or the words themselves if they have none."""
-        text = tf.strings.regex_replace(tf.strings.regex_replace(words, f"{GOES_ON} | ", ""), f"^{BEGINS}", "")
+        text = tf.strings.regex_replace(
+            tf.strings.regex_replace(words, f"{CONTINUATION_MARK} | ", ""), f"^{WORD_START_MARK}", ""
+        )
         first, second = self.table.lookup(text), self.table.lookup(words)
         return tf.where(first != "", first, tf.where(second != "", second, words))
 
@@ -103,26 +105,26 @@ def _whole_words(pieces: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         tuple: string tensor `(sources, s)`, the units of each whole word separated by spaces; bool tensor
         `(sources,)`, whether the source has SentencePiece's marks, which stand before the units that begin a word.
     """
-    begins = tf.strings.regex_full_match(pieces, f"(?s){BEGINS}.*")
-    begin_with_marks = tf.reduce_any(begins, axis=1)
-    goes_on = tf.pad(tf.strings.regex_full_match(pieces, f"(?s).*{GOES_ON}"), [[0, 0], [1, 0]])[:, :-1]
-    goes_on |= begin_with_marks[:, None] & ~begins
+    begins = tf.strings.regex_full_match(pieces, f"(?s){WORD_START_MARK}.*")
+    are_sentencepieces = tf.reduce_any(begins, axis=1)
+    goes_on = tf.pad(tf.strings.regex_full_match(pieces, f"(?s).*{CONTINUATION_MARK}"), [[0, 0], [1, 0]])[:, :-1]
+    goes_on |= are_sentencepieces[:, None] & ~begins
     # No word continues from the previous source, or into padding.
     is_first = tf.range(tf.shape(pieces)[1]) == 0
     numbers = tf.cumsum(tf.reshape(tf.cast(~goes_on | is_first | (pieces == ""), tf.int32), (-1,))) - 1
     flat = tf.reshape(pieces, (-1,))
     joined = tf.strings.unsorted_segment_join(flat, numbers, tf.size(flat), separator=" ")
-    whole = tf.strings.regex_replace(tf.gather(joined, numbers), f"{GOES_ON}$", "")
-    return tf.reshape(whole, tf.shape(pieces)), begin_with_marks
+    whole = tf.strings.regex_replace(tf.gather(joined, numbers), f"{CONTINUATION_MARK}$", "")
+    return tf.reshape(whole, tf.shape(pieces)), are_sentencepieces
 
 
-def _words_apart(pieces: tf.Tensor, apart: tf.Tensor, begin_with_marks: tf.Tensor) -> tf.Tensor:
+def _words_apart(pieces: tf.Tensor, apart: tf.Tensor, are_sentencepieces: tf.Tensor) -> tf.Tensor:
     """Does what `text.tokenizer.words_apart` does, for subword units `(sources, results, t)`."""
     before_one = tf.pad(apart, [[0, 0], [0, 0], [0, 1]])[:, :, 1:]
     after_one = tf.pad(apart, [[0, 0], [0, 0], [1, 0]])[:, :, :-1]
-    pieces = tf.where(before_one & ~apart, tf.strings.regex_replace(pieces, f"{GOES_ON}$", ""), pieces)
-    marked = BEGINS + tf.strings.regex_replace(pieces, f"^{BEGINS}", "")
-    return tf.where(begin_with_marks & (apart | after_one & (pieces != "")), marked, pieces)
+    pieces = tf.where(before_one & ~apart, tf.strings.regex_replace(pieces, f"{CONTINUATION_MARK}$", ""), pieces)
+    marked = WORD_START_MARK + tf.strings.regex_replace(pieces, f"^{WORD_START_MARK}", "")
+    return tf.where(are_sentencepieces & (apart | after_one & (pieces != "")), marked, pieces)
 
 
 # Seeds of the characters of a word are below this number.

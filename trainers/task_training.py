@@ -3,14 +3,14 @@
 import contextlib
 import dataclasses
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from keras_encdec.backend.training_step import TaskUpdate
 from keras_encdec.data import Batches, PreparedPairs, open_pairs, prepare
-from keras_encdec.data.pairs import WordPair
 from keras_encdec.errors import InputError
+from keras_encdec.formats.pair_format import WordPair
 from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.model_config import WEIGHTS, task_folder
 from keras_encdec.model_directory import ModelDirectory
@@ -207,7 +207,7 @@ def _open(data: TrainingData, task: TaskConfig) -> Iterator[tuple[Iterator[WordP
             yield records, reader
 
 
-def halves(words: list[str]) -> WordPair:
+def halves(words: Sequence[str]) -> WordPair:
     """Splits a sentence in the middle; if its number of words is odd, the first half has one word more.
 
     Example:

@@ -37,10 +37,11 @@ from keras_encdec.decoding.text_generator import TextGenerator
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath
 from keras_encdec.formats.fields import split_tokens
+from keras_encdec.formats.pair_format import WordPair
 from keras_encdec.model_config import short_name
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.pruning.pruning_masks import zero_counts
-from keras_encdec.scoring.pair_scorer import UnknownWords, WordPair
+from keras_encdec.scoring.pair_scorer import UnknownWords
 from keras_encdec.scoring.text_scorer import TextScorer
 from keras_encdec.smt.evaluation.corpus_metric import check_lines, read_text
 from keras_encdec.text import UNKNOWN

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
+from keras_encdec.formats.alignments import Links
 
 # The models of each aligner and their rounds of training (iterations of EM); 0 means that the model plans the number.
 # Each model is initialized from the one before it. fast_align has its own default number of rounds, and the others
@@ -37,7 +38,6 @@ DEFAULT_ALIGNER, DEFAULT_SYMMETRIZATION = "fast_align", "grow_diag_final_and"
 _ALIGNED_AT_ONCE = 1000
 
 Words = Sequence[str]
-Points = list[tuple[int, int]]
 
 
 class AlignmentMatrix(Protocol):
@@ -74,7 +74,7 @@ def align(
     aligner: str = DEFAULT_ALIGNER,
     symmetrization: str = DEFAULT_SYMMETRIZATION,
     round_done: Callable[[], None] = lambda: None,
-) -> list[Points]:
+) -> list[Links]:
     """Aligns words in both directions and symmetrizes.
 
     The models are trained once from source to target and once from target to source. The links of both directions are
@@ -167,7 +167,7 @@ def directional_links(model: AlignmentModel, pairs: Iterable[tuple[Words, Words]
             yield matrix.to_list()
 
 
-def symmetrize(direct: Sequence[int], inverse: Sequence[int], symmetrization: str = DEFAULT_SYMMETRIZATION) -> Points:
+def symmetrize(direct: Sequence[int], inverse: Sequence[int], symmetrization: str = DEFAULT_SYMMETRIZATION) -> Links:
     """Combines the links of two directions.
 
     Args:

@@ -107,9 +107,10 @@ class Batches:
                 yield chunk[first : first + size]
 
     def _first_epoch(self) -> Iterator[Indices]:
-        """Yields the batches of `_epoch(0)`: first the largest of its first updates; with widths, one of each shape.
+        """Yields the batches of the first epoch, with large ones in front, so that a lack of memory shows at once.
 
-        The batch of a shape is the largest of it before padding, so that a single shape does not change the order.
+        With widths, one batch of each shape among the first updates comes first, the largest shapes in front: the batch
+        that is longest before padding. Without widths, only the batch of the largest shape is moved to the front.
         """
         shapes = list(map(self._widths_of, self._first_batches))
         lengths = [int(self.pairs.lengths[indices].max(axis=0).sum()) for indices in self._first_batches]
@@ -231,9 +232,9 @@ def length_batches(lengths: Sequence[int], most_rows: int, most_tokens: int) -> 
 
 
 def _rounded(number: int, step: int = 1) -> int:
-    """Rounds up to a multiple of the step.
+    """Rounds a number up, in coarser steps for larger numbers, so that few different results are possible.
 
-    The result is one of few numbers. It exceeds the number by at most an eighth of it, or by less than a step.
+    The result is a multiple of `step`. It exceeds the number by less than a step, or by an eighth of it at most.
     """
     while 16 * step < number:
         step *= 2

@@ -7,13 +7,14 @@ import os
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
-from keras_encdec.data.alignment import Points, align, check_aligner, number_of_rounds
+from keras_encdec.data.alignment import align, check_aligner, number_of_rounds
 from keras_encdec.errors import InputError
 from keras_encdec.formats import PairFormat, Record, RecordReader, model_words, pair_format
-from keras_encdec.formats.alignments import Links, LinksLine, embedded_links, links_from_file
+from keras_encdec.formats.alignments import AlignedWordPair, Links, LinksLine, embedded_links, links_from_file
+from keras_encdec.formats.pair_format import WordPair
 from keras_encdec.formats.record_reader import LEFT_OUT
 from keras_encdec.runtime.progress import CountedInput, CountedWork, Progress, ShowProgress
-from keras_encdec.text.tokenizer import Tokenizer, split_tokens
+from keras_encdec.text.tokenizer import Tokenizer, split_tokenized
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
     from keras_encdec.data.prepare import Ids
 
 TOKENIZED_AT_ONCE = 1024
+# Batches that are prepared while one is trained on.
+_PREPARED_AHEAD = 8
 
-WordPair = tuple[list[str], list[str]]
 Item = TypeVar("Item")
 
 
@@ -105,12 +107,9 @@ def _tokenized(records: Iterable[Record], tokenizer: Tokenizer) -> Iterator[Word
     dataset = dataset.map(lambda pairs: tf.stack([tokenizer(pairs[:, 0]), tokenizer(pairs[:, 1])], 1))
     for batch in without_autotuning(dataset.prefetch(2)).as_numpy_iterator():
         for source, target in batch:
-            yield split_tokens(source), split_tokens(target)
+            yield split_tokenized(source), split_tokenized(target)
     if failed:
         raise failed[0]
-
-
-AlignedPair = tuple[list[str], list[str], Links]
 
 
 @contextlib.contextmanager
@@ -126,7 +125,7 @@ def open_aligned_pairs(
     reverse: bool = False,
     max_length: int | None = None,
     progress: ShowProgress = Progress,
-) -> Generator[tuple[Iterator[AlignedPair], RecordReader[Record]]]:
+) -> Generator[tuple[Iterator[AlignedWordPair], RecordReader[Record]]]:
     """Opens a file of pairs with their word alignment, which is read from a file or the lines, or made by `align`.
 
     Args:
@@ -178,7 +177,9 @@ def _records(records: Iterable[tuple[Record, LinksLine]], waiting: collections.d
         yield record
 
 
-def _linked(pairs: Iterable[WordPair], waiting: collections.deque[LinksLine], reverse: bool) -> Iterator[AlignedPair]:
+def _linked(
+    pairs: Iterable[WordPair], waiting: collections.deque[LinksLine], reverse: bool
+) -> Iterator[AlignedWordPair]:
     for source, target in pairs:
         links = waiting.popleft().parse(len(source), len(target))
         yield (target, source, [(j, i) for i, j in links]) if reverse else (source, target, links)
@@ -186,11 +187,11 @@ def _linked(pairs: Iterable[WordPair], waiting: collections.deque[LinksLine], re
 
 def _aligned(
     read: Iterable[WordPair], reader: RecordReader[Record], max_length: int | None, progress: ShowProgress
-) -> Iterator[AlignedPair]:
+) -> Iterator[AlignedWordPair]:
     pairs = list(_counted(read, reader.lines, "pairs", progress))
     longest = math.inf if max_length is None else max_length
     alignable = [i for i, pair in enumerate(pairs) if all(1 <= len(side) <= longest for side in pair)]
-    links: list[Points] = []
+    links: list[Links] = []
     if alignable:
         work = CountedWork(number_of_rounds())
         with progress(work, "rounds of alignment") as shown:
@@ -206,14 +207,13 @@ def _aligned(
         yield source, target, links_of.get(i, [])
 
 
-def tf_dataset(make_batches: Callable[[], Iterable[dict[str, "Ids"]]], prefetch: int = 8) -> "tf.data.Dataset":
+def tf_dataset(make_batches: Callable[[], Iterable[dict[str, "Ids"]]]) -> "tf.data.Dataset":
     """Makes a tf.data pipeline that reads and pads batches in the background.
 
     Args:
         make_batches: callable without arguments to an iterable of dicts "source" and "target"
             `(batch, width)`, int32, of any widths, and further int32 arrays of rare words, of any shapes. It is called
             for every pass, and once to learn the names and ranks of the arrays.
-        prefetch: int. Number of batches that are prepared in advance. Defaults to `8`.
 
     Returns:
         `tf.data.Dataset` of these dicts.
@@ -224,7 +224,7 @@ def tf_dataset(make_batches: Callable[[], Iterable[dict[str, "Ids"]]], prefetch:
     first = next(iter(make_batches()))
     signature = {name: tf.TensorSpec((None,) * array.ndim, tf.int32) for name, array in first.items()}
     dataset = tf.data.Dataset.from_generator(make_batches, output_signature=signature)
-    return without_autotuning(dataset.prefetch(prefetch))
+    return without_autotuning(dataset.prefetch(_PREPARED_AHEAD))
 
 
 def without_autotuning(dataset: "tf.data.Dataset") -> "tf.data.Dataset":

@@ -14,6 +14,8 @@ import numpy.typing as npt
 
 from keras_encdec.errors import FilePath, InputError, explained
 from keras_encdec.formats import open_output
+from keras_encdec.formats.alignments import AlignedWordPair
+from keras_encdec.formats.pair_format import WordPair
 from keras_encdec.runtime.settings_files import read_parsed
 from keras_encdec.runtime.unfinished import unfinished
 from keras_encdec.text import END, FIRST_WORD, UNKNOWN, Vocabulary, most_frequent
@@ -22,9 +24,6 @@ from keras_encdec.text.vocabulary import POSITION_WORDS, character_vocabulary, p
 Number = TypeVar("Number", bound=np.generic)
 Ids = npt.NDArray[np.int32]
 Indices = npt.NDArray[np.int64]
-WordPair = tuple[Sequence[str], Sequence[str]]
-#: Source words, target words and the links between them, pairs of source position and target position.
-AlignedWordPair = tuple[Sequence[str], Sequence[str], Iterable[tuple[int, int]]]
 IDS, LENGTHS, STARTS, SUMMARY = "ids.i32", "lengths.u16", "starts.i64", "prepared.json"
 # The spellings of each side's words outside the shortlist, if the model reads or spells them by their characters.
 SPELLINGS = {"source": "source_spellings.npy", "target": "target_spellings.npy"}

@@ -13,7 +13,7 @@ from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.search import Hypothesis
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.text.lexical_shortlist import LexicalShortlist
-from keras_encdec.text.tokenizer import GOES_ON, begin_with_marks, word_around, word_text, words_apart
+from keras_encdec.text.tokenizer import CONTINUATION_MARK, are_sentencepieces, word_around, word_text, words_apart
 from keras_encdec.text.vocabulary import (
     UNKNOWN,
     UNKNOWN_WORD,
@@ -75,7 +75,7 @@ class UnknownReplacement:
         replaced = [UNKNOWN_WORD if is_position_word(word) else word for word in words]
         for j, i in aligned.items():
             replaced[j] = self._translated(source_words, i)
-        return words_apart(replaced, aligned, begin_with_marks(source_words))
+        return words_apart(replaced, aligned, are_sentencepieces(source_words))
 
     def _source_position(
         self, j: int, word: str, source_words: Sequence[str], attention: np.ndarray | None
@@ -93,7 +93,7 @@ class UnknownReplacement:
     def _translated(self, source_words: Sequence[str], i: int) -> str:
         """Returns the replacement for an unknown word that comes from the source word at position i."""
         pieces = word_around(source_words, i)
-        text, copied = word_text(pieces), " ".join(pieces).removesuffix(GOES_ON)
+        text, copied = word_text(pieces), " ".join(pieces).removesuffix(CONTINUATION_MARK)
         return self._dictionary.get(text) or self._dictionary.get(copied, copied)
 
 

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
+#: The links of a pair: source position and target position of words that are translations of each other, from 0.
 Links = list[tuple[int, int]]
+#: Source words, target words and the links between them.
+AlignedWordPair = tuple[Sequence[str], Sequence[str], Links]
 #: Formats a pair's line in a file of alignments from source words, target words and attention; see `links_line`.
 AlignmentLine = Callable[[Sequence[str], Sequence[str], "npt.NDArray[np.floating]"], str]
 
@@ -120,7 +123,7 @@ def links_from_file(reader: RecordReader[Record], path: FilePath) -> Iterator[tu
             for _ in rest:
                 pass
         if lines.line_number != reader.lines.line_number:
-            raise unequal_lines(lines, reader.lines, "make the n-th line the word alignment of the n-th pair")
+            raise unequal_lines(lines, reader.lines, remedy="make the n-th line the word alignment of the n-th pair")
 
 
 END_WORD = "</s>"

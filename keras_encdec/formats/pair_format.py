@@ -17,6 +17,9 @@ from keras_encdec.runtime.input_lines import InputLines
 # Digits after the decimal point of a log-probability.
 DECIMALS = 6
 
+#: The source words and the target words of a pair.
+WordPair = tuple[Sequence[str], Sequence[str]]
+
 
 class ColumnKind(enum.Enum):
     """Kinds of values in a column of results."""

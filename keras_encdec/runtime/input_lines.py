@@ -76,8 +76,8 @@ class InputLines:
         else:
             self._open_file(path, parallel)
         self._lines = self._iterate()
-        # Blocks that `take` has read ahead, each with the index of its first byte that has not been taken, and the number
-        # of line feeds from that byte on.
+        # Blocks that `take` has read ahead; with each, the index of its first byte that has not been taken, and the
+        # number of line feeds from that byte on.
         self._ahead: deque[tuple[bytes, int, int]] = deque()
         self._lines_ahead = self._bytes_of_last_line = 0
 
@@ -258,6 +258,7 @@ class FilePart:
 def unequal_lines(
     first: InputLines,
     second: InputLines,
+    *,
     remedy: str = "make the n-th line of the targets the translation of the n-th line of the sources",
 ) -> InputError:
     """Makes the error for two files with different numbers of lines. It reads both to the end to count them.

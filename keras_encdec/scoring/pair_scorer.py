@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
+from keras_encdec.formats.pair_format import WordPair
+
 if TYPE_CHECKING:
     from keras_encdec.model_directory import ModelDirectory
-
-WordPair = tuple[Sequence[str], Sequence[str]]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,12 +18,12 @@ from keras_encdec.formats import (
     pair_format,
 )
 from keras_encdec.formats.alignments import AlignmentLine, alignment_line
-from keras_encdec.formats.pair_format import DECIMALS
+from keras_encdec.formats.pair_format import DECIMALS, WordPair
 from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.runtime.progress import Progress
 from keras_encdec.runtime.shards import windows
 from keras_encdec.runtime.workers import in_order, threads
-from keras_encdec.scoring.pair_scorer import ModelScorer, PairScorer, PairScores, ScoreCounts, UnknownWords, WordPair
+from keras_encdec.scoring.pair_scorer import ModelScorer, PairScorer, PairScores, ScoreCounts, UnknownWords
 from keras_encdec.scoring.scoring_options import ScoringOptions, score_columns
 from keras_encdec.text.vocabulary import characters_of
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from keras_encdec.errors import InputError
+from keras_encdec.formats.pair_format import WordPair
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.scoring.pair_scorer import NgramCounts, PairScores, WordPair
+from keras_encdec.scoring.pair_scorer import NgramCounts, PairScores
 from keras_encdec.scoring.scorer import PairSpellings, Scorer
 from keras_encdec.scoring.scoring_options import ScoringOptions
 from keras_encdec.text.vocabulary import OpenVocabulary

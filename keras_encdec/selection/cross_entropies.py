@@ -13,10 +13,10 @@ import numpy as np
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath, Record, model_words, pair_format
 from keras_encdec.formats.fields import split_tokens
+from keras_encdec.formats.pair_format import WordPair
 from keras_encdec.formats.record_reader import LEFT_OUT, RecordReader
 from keras_encdec.runtime.files import is_file
 from keras_encdec.runtime.shards import Shard, ShardResult, windows
-from keras_encdec.scoring.pair_scorer import WordPair
 from keras_encdec.scoring.text_scorer import ModelOrPath, TextScorer
 from keras_encdec.selection.selection_options import TRANSLATION_MODELS, ScoringMethod, SelectionOptions
 from keras_encdec.smt.ngrams.ngram_model import NgramModel

@@ -1,4 +1,4 @@
-"""Tables of word translations: one limits the words that may follow in a target, one replaces unknown words."""
+"""Tables of word translations: lexical shortlists limit the words of a target, dictionaries replace unknown words."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -47,12 +47,12 @@ class LexicalShortlist:
         # A vocabulary has the most frequent words first.
         frequent = range(FIRST_WORD, FIRST_WORD + min(frequent_words, len(words)))
         unknown = [number for number, word in enumerate(words, start=FIRST_WORD) if stands_for_unknown(word)]
-        #: Ids that may follow in every target, int array.
-        self.always = np.array([*frequent, *unknown], np.int32)
+        #: Ids that are allowed in the translation of every source, int array.
+        self.always_allowed_ids = np.array([*frequent, *unknown], np.int32)
         self._always_allowed = np.zeros(FIRST_WORD + len(words), bool)
-        self._always_allowed[self.always] = True
+        self._always_allowed[self.always_allowed_ids] = True
         #: dict of source word to the ids of its translations, int array.
-        self.of_word = {
+        self.translation_ids = {
             source: np.array([self._ids[word] for word in targets if word in self._ids][:shortlist_words], np.int32)
             for source, targets in translations.items()
         }
@@ -76,7 +76,7 @@ class LexicalShortlist:
 
     def candidates(self, source_words: Sequence[str]) -> np.ndarray:
         """Returns the ids of the words that may follow: int32 array, distinct, in ascending order."""
-        known = [self.of_word[word] for word in source_words if word in self.of_word]
+        known = [self.translation_ids[word] for word in source_words if word in self.translation_ids]
         copied = np.array([self._ids[word] for word in source_words if word in self._ids], np.int32)
         allowed = self._always_allowed.copy()
         allowed[np.concatenate([copied, *known])] = True
@@ -87,7 +87,7 @@ def read_translations(path: str | os.PathLike[str], encoding: str | None = None)
     """Reads a table of word translations, as `encdec-dictionary --shortlist` writes it.
 
     A line has a source word, a target word and p(target | source), separated by tabs; further columns are ignored, and
-    so is the order of the lines. Moses's escapes are replaced by their characters.
+    so is the order of the lines. Moses's escapes are replaced with their characters.
 
     Args:
         path: the file, plain or gzipped.
@@ -136,7 +136,7 @@ def read_dictionary(
 ) -> dict[str, str]:
     """Reads a dictionary, a file with a source word, a tab and its translation on each line.
 
-    Moses's escapes are replaced by their characters. A third column, such as a count, is ignored.
+    Moses's escapes are replaced with their characters. A third column, such as a count, is ignored.
 
     Args:
         path: the file, plain or gzipped.

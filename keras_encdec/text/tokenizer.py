@@ -8,18 +8,21 @@ from keras_encdec.text.vocabulary import stands_for_unknown
 if TYPE_CHECKING:
     import tensorflow as tf
 
-GOES_ON, BEGINS = "@@", "\u2581"
+# Byte-pair encoding marks a unit that does not end its word: "transl@@ ation".
+CONTINUATION_MARK = "@@"
+# SentencePiece marks a piece that begins a word: "\u2581transl ation".
+WORD_START_MARK = "\u2581"
 
 
 class Tokenizer:
     """Splits raw text into words with TensorFlow operations.
 
-    The text is normalized (NFKC), typographic apostrophes are replaced by plain ones, and case is folded if requested.
+    The text is normalized (NFKC), typographic apostrophes are replaced with plain ones, and case is folded on request.
     Every punctuation mark and symbol is a separate token. White space and control characters separate tokens. The same
     operations run eagerly, in `tf.data` and in an exported graph, so that training and serving use the same words.
 
     Args:
-        lowercase: bool. Whether to fold case. Unicode case folding also replaces "ß" by "ss". Defaults to `False`.
+        lowercase: bool. Whether to fold case. Unicode case folding also replaces "ß" with "ss". Defaults to `False`.
 
     Raises:
         ImportError: if tensorflow-text is not installed (it has no wheels for some platforms).
@@ -66,16 +69,16 @@ class Tokenizer:
         """Tokenizes lines into lists of words.
 
         Args:
-            lines: list of str. A lone surrogate, which stands for an undecodable byte, is replaced by "?".
+            lines: list of str. A lone surrogate, which stands for an undecodable byte, is replaced with "?".
 
         Returns:
             list of lists of str.
         """
         tokenized = self([line.encode("utf-8", "replace") for line in lines])
-        return [split_tokens(line) for line in tokenized.numpy()]
+        return [split_tokenized(line) for line in tokenized.numpy()]
 
 
-def split_tokens(line: bytes) -> list[str]:
+def split_tokenized(line: bytes) -> list[str]:
     """Splits a tokenized line into words."""
     return line.decode().split(" ") if line else []
 
@@ -90,7 +93,7 @@ def join_bpe(pieces: Sequence[str]) -> str:
     >>> join_bpe(["a", "transl@@", "at@@", "ion", "Mün@@", "<unk>"])
     'a translation Mün <unk>'
     """
-    return (" ".join(_with_unknown_apart(pieces, False)) + " ").replace(GOES_ON + " ", "").strip(" ")
+    return (" ".join(_with_unknown_apart(pieces, False)) + " ").replace(CONTINUATION_MARK + " ", "").strip(" ")
 
 
 def join_sentencepiece(pieces: Sequence[str]) -> str:
@@ -104,12 +107,12 @@ def join_sentencepiece(pieces: Sequence[str]) -> str:
     'a translation <unk>'
     """
     pieces = " ".join(_with_unknown_apart(pieces, True)).split(" ")
-    return "".join(pieces).replace(BEGINS, " ").strip(" ")
+    return "".join(pieces).replace(WORD_START_MARK, " ").strip(" ")
 
 
-def begin_with_marks(pieces: Sequence[str]) -> bool:
-    """Returns whether the pieces are those of SentencePiece."""
-    return any(piece.startswith(BEGINS) for piece in pieces)
+def are_sentencepieces(pieces: Sequence[str]) -> bool:
+    """Returns whether subword units are pieces of SentencePiece: whether any has the mark that begins a word."""
+    return any(piece.startswith(WORD_START_MARK) for piece in pieces)
 
 
 def word_around(pieces: Sequence[str], i: int) -> list[str]:
@@ -120,11 +123,11 @@ def word_around(pieces: Sequence[str], i: int) -> list[str]:
     >>> word_around(["in", "M@@", "ün@@", "chen", "."], 2)
     ['M@@', 'ün@@', 'chen']
     """
-    with_beginnings = begin_with_marks(pieces)
+    sentencepieces = are_sentencepieces(pieces)
 
     def goes_on(j: int) -> bool:
         before, piece = pieces[j - 1 : j + 1]
-        return before.endswith(GOES_ON) or with_beginnings and not piece.startswith(BEGINS)
+        return before.endswith(CONTINUATION_MARK) or sentencepieces and not piece.startswith(WORD_START_MARK)
 
     start, stop = i, i + 1
     while start > 0 and goes_on(start):
@@ -142,16 +145,16 @@ def word_text(pieces: Sequence[str]) -> str:
     >>> word_text(["M@@", "ün@@", "chen"]), word_text(["\u2581Mün", "chen"])
     ('München', 'München')
     """
-    return "".join(piece.removesuffix(GOES_ON) for piece in pieces).removeprefix(BEGINS)
+    return "".join(piece.removesuffix(CONTINUATION_MARK) for piece in pieces).removeprefix(WORD_START_MARK)
 
 
-def words_apart(pieces: Sequence[str], numbers: Collection[int], with_beginnings: bool) -> list[str]:
+def words_apart(pieces: Sequence[str], indices: Collection[int], sentencepieces: bool) -> list[str]:
     """Changes the marks of pieces so that the given pieces are separate words.
 
     Args:
         pieces: list of str.
-        numbers: indices of the pieces that become separate words.
-        with_beginnings: bool. Whether the pieces are those of SentencePiece.
+        indices: indices of the pieces that become separate words.
+        sentencepieces: bool. Whether the pieces are those of SentencePiece.
 
     Example:
 
@@ -159,18 +162,18 @@ def words_apart(pieces: Sequence[str], numbers: Collection[int], with_beginnings
     ['M', 'Tom', 'chen']
     """
     apart = list(pieces)
-    for j in numbers:
-        if j > 0 and j - 1 not in numbers:
-            apart[j - 1] = apart[j - 1].removesuffix(GOES_ON)
-        if with_beginnings:
+    for j in indices:
+        if j > 0 and j - 1 not in indices:
+            apart[j - 1] = apart[j - 1].removesuffix(CONTINUATION_MARK)
+        if sentencepieces:
             for k in range(j, min(j + 2, len(apart))):
-                apart[k] = BEGINS + apart[k].removeprefix(BEGINS)
+                apart[k] = WORD_START_MARK + apart[k].removeprefix(WORD_START_MARK)
     return apart
 
 
-def _with_unknown_apart(pieces: Sequence[str], with_beginnings: bool) -> list[str]:
+def _with_unknown_apart(pieces: Sequence[str], sentencepieces: bool) -> list[str]:
     unknown = [j for j, piece in enumerate(pieces) if stands_for_unknown(piece)]
-    return words_apart(pieces, unknown, with_beginnings)
+    return words_apart(pieces, unknown, sentencepieces)
 
 
 SUBWORD_JOINERS = {"bpe": join_bpe, "sentencepiece": join_sentencepiece}

@@ -23,7 +23,8 @@ FIRST_WORD = 3
 LONGEST_WORD = 50
 #: Width of a spelling: the characters and the end mark.
 SPELLING_WIDTH = LONGEST_WORD + 1
-# Maximum number of code points of a word that are normalized: it bounds the time, and few code points compose to one.
+# Maximum number of code points of a word that are normalized, to bound the time. It exceeds `LONGEST_WORD` because
+# normalization may compose several code points to one character.
 READ_CHARACTERS = 20 * LONGEST_WORD
 
 

@@ -20,7 +20,7 @@ from keras_encdec.analysis.table_sample import Preferences, TablePair, plain_tex
 from keras_encdec.decoding.random_sampler import RandomSampler
 from keras_encdec.decoding.text_generator import TextGenerator, TextHypothesis
 from keras_encdec.formats import surface
-from keras_encdec.scoring.pair_scorer import WordPair
+from keras_encdec.formats.pair_format import WordPair
 from keras_encdec.scoring.text_scorer import TextScorer
 
 DIFFERING = 15

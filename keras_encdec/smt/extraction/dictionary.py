@@ -6,8 +6,9 @@ import itertools
 import time
 from collections.abc import Iterable, Sequence
 
-from keras_encdec.data.pairs import AlignedPair, open_aligned_pairs
+from keras_encdec.data.pairs import open_aligned_pairs
 from keras_encdec.errors import FilePath
+from keras_encdec.formats.alignments import AlignedWordPair
 from keras_encdec.formats.encodings import FileEncoding, unencodable
 from keras_encdec.runtime.files import check_distinct_files
 from keras_encdec.runtime.open_output import open_output
@@ -82,7 +83,7 @@ class Translation:
         return f"{self.forward:.6g}", f"{self.backward:.6g}"
 
 
-def dictionary_entries(pairs: Iterable[AlignedPair], min_count: int = MIN_COUNT) -> list[DictionaryEntry]:
+def dictionary_entries(pairs: Iterable[AlignedWordPair], min_count: int = MIN_COUNT) -> list[DictionaryEntry]:
     """Finds the most frequent translation of each source word of aligned pairs.
 
     Memory holds the count of each distinct pair of aligned words.
@@ -113,7 +114,9 @@ def dictionary_entries(pairs: Iterable[AlignedPair], min_count: int = MIN_COUNT)
     return entries
 
 
-def translations(pairs: Iterable[AlignedPair], most: int = SHORTLIST_WORDS, min_count: int = 1) -> list[Translation]:
+def translations(
+    pairs: Iterable[AlignedWordPair], most: int = SHORTLIST_WORDS, min_count: int = 1
+) -> list[Translation]:
     """Finds the most probable translations of each source word of aligned pairs.
 
     Memory holds the count of each distinct pair of aligned words.
@@ -148,7 +151,7 @@ def translations(pairs: Iterable[AlignedPair], most: int = SHORTLIST_WORDS, min_
     return found
 
 
-def _link_counts(pairs: Iterable[AlignedPair]) -> dict[str, collections.Counter[str]]:
+def _link_counts(pairs: Iterable[AlignedWordPair]) -> dict[str, collections.Counter[str]]:
     counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     for source, target, links in pairs:
         for i, j in links:

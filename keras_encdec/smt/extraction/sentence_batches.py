@@ -4,13 +4,13 @@ import collections
 import os
 from collections.abc import Callable, Iterable, Iterator
 
-from keras_encdec.data.alignment import Points, directional_links, symmetrize, train_aligner
-from keras_encdec.data.pairs import WordPair, record_words
+from keras_encdec.data.alignment import directional_links, symmetrize, train_aligner
+from keras_encdec.data.pairs import record_words
 from keras_encdec.errors import FilePath, InputError
-from keras_encdec.formats.alignments import LinksLine, links_from_file
+from keras_encdec.formats.alignments import Links, LinksLine, links_from_file
 from keras_encdec.formats.encodings import FileEncoding, escape, unencodable
 from keras_encdec.formats.format_registry import pair_format
-from keras_encdec.formats.pair_format import Record
+from keras_encdec.formats.pair_format import Record, WordPair
 from keras_encdec.formats.record_reader import LEFT_OUT, RecordReader
 from keras_encdec.runtime.progress import ShowProgress
 from keras_encdec.smt.extraction.extraction_options import ExtractionOptions, raw_text_tokenizer
@@ -116,7 +116,7 @@ def read_pairs(folder: str, number: int) -> Iterator[tuple[WordBytes, WordBytes]
             yield source.split(b" "), target.split(b" ")
 
 
-def read_links(folder: str, number: int, symmetrization: str) -> Iterator[Points]:
+def read_links(folder: str, number: int, symmetrization: str) -> Iterator[Links]:
     """Yields the links of each sentence pair of a batch: the given links, or else the symmetrized links."""
     if os.path.exists(_path(folder, "links", number)):
         with open(_path(folder, "links", number), "rb") as file:
