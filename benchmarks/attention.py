@@ -2,11 +2,11 @@
 
     python benchmarks/attention.py [--layers 1] [--units 512] [--backends tensorflow] [--automatic]
 
-Without and with input feeding: training (Adam, clipped norm, no dropout, batches of one shape, 16 x 16 tokens), greedy
-and beam search, and scoring an n-best list. Each figure is measured in a separate process, one after another; first,
-the log-probabilities of both models are compared. The weights are random, so targets grow to their limit. Sources and
-the n-best list are random unless files are given; their words are numbered in the order of their occurrence. The tokens
-that are counted are those of targets, ends of sequences included.
+It measures, without and with input feeding, training (Adam, clipped norm, no dropout, batches of one shape, 16 x 16
+tokens), greedy and beam search, and scoring an n-best list. Each figure is measured in a separate process, one after
+another; first, the log-probabilities of both models are compared. The weights are random, so targets grow to their
+limit. Sources and the n-best list are random unless files are given; their words are numbered in the order of their
+occurrence. The tokens that are counted are those of targets, ends of sequences included.
 """
 
 import argparse

@@ -61,7 +61,7 @@ def main():
 
 
 def repeat(table, path, lines):
-    """Writes this number of lines of a table, which is repeated as often as needed."""
+    """Writes a table of this number of lines: the lines of the given table, over and over."""
     with InputLines(table) as read:
         block = b"\n".join(read) + b"\n"
     rows = block.count(b"\n")

@@ -40,13 +40,13 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder, choose = pathlib.Path(name), random.Random(options.seed)
         write_pairs(folder / "pairs.tsv")
-        _, seconds, _ = life(folder / "whole", options.updates)
+        _, seconds, _ = run_process(folder / "whole", options.updates)
         print(f"uninterrupted: {options.updates:,} updates in {seconds:.1f} s", flush=True)
         kills, is_done = 0, False
         while not is_done:
             # On average, part of the training is left when the last kill is due.
             moment = choose.uniform(0, 1.5 * seconds / options.kills) if kills < options.kills else None
-            is_done, _, doing = life(folder / "killed", options.updates, moment)
+            is_done, _, doing = run_process(folder / "killed", options.updates, moment)
             if not is_done:
                 kills += 1
                 done = f"{kills} of {options.kills}: killed {moment:.2f} s after the first update{doing}"
@@ -54,8 +54,8 @@ def main():
         return compare(folder / "whole", folder / "killed", kills)
 
 
-def life(model_dir, updates, kill_after=None):
-    """Runs one process of a training.
+def run_process(model_dir, updates, kill_after=None):
+    """Runs a training in a process, from the last checkpoint, until it ends or is killed.
 
     Returns:
         tuple: bool, whether the training ended; float, seconds after its first update; str, what a kill interrupted, if

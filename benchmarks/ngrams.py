@@ -2,10 +2,10 @@
 
     python benchmarks/ngrams.py [--backends tensorflow] [--nbest LIST.gz --input SOURCES]
 
-Training (Adadelta, clipped norm, batches of one shape, 16 tokens per sentence), scoring sentences of random words,
-which share hardly any n-grams, and scoring an n-best list, which is random unless a file is given. Each figure is
-measured in a separate process, one after another. The weights are random, of the published sizes. PyTorch scores every
-n-gram, in batches of 1024.
+It measures training (Adadelta, clipped norm, batches of one shape, 16 tokens per sentence), scoring sentences of random
+words, which share hardly any n-grams, and scoring an n-best list, which is random unless a file is given. Each figure
+is measured in a separate process, one after another. The weights are random, of the published sizes. PyTorch scores
+every n-gram, in batches of 1024.
 """
 
 import argparse

@@ -10,7 +10,7 @@ from workload import (
     SIZES,
     arguments,
     full_batches,
-    multiplications,
+    operations,
     read_ids,
     report,
     shared_states,
@@ -33,7 +33,7 @@ def score(model, pairs, sizes, dtype):
     scorer.score(pairs)
     seconds = time.perf_counter() - start
     encoder, decoder, sources = shared_states(pairs)
-    needed = multiplications(sizes, encoder, decoder, sources)
+    needed = operations(sizes, encoder, decoder, sources)
     report(pairs_per_second=len(pairs) / seconds, gflops=needed / seconds / 1e9, seconds=seconds)
 
 
@@ -57,7 +57,7 @@ def train(model, pairs, sizes, batch, steps):
         seconds = train_seconds(lambda i: float(model.train_function(iter([batches[i]]))["loss"]), steps, len(batches))
     else:
         seconds = train_seconds(lambda i: model.train_on_batch(batches[i]), steps, len(batches))
-    needed = 3 * multiplications(sizes, batch * LENGTH, batch * LENGTH, batch)
+    needed = 3 * operations(sizes, batch * LENGTH, batch * LENGTH, batch)
     report(pairs_per_second=batch / seconds, gflops=needed / seconds / 1e9)
 
 

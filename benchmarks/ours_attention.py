@@ -8,7 +8,7 @@ from attention_workload import EPSILON, IDS, LENGTH, Workload, arguments, write
 from ours_training import trained
 from workload import report
 
-from keras_encdec.backend import compiled_call as batch_size
+from keras_encdec.backend import compiled_call
 from keras_encdec.backend.startup import keep_freed_memory
 from keras_encdec.backend.training_step import prepare_process_for_training
 from keras_encdec.decoding import BeamSampler, Generator
@@ -66,7 +66,7 @@ def train(options, workload):
 
 def decode(options, workload):
     """Decodes the sources twice: the first time compiles all sizes of batches, as after many sentences."""
-    batch_size.COMPILING = 0
+    compiled_call.COMPILING = 0
     keep_freed_memory()  # as encdec-generate does
     generator, sampler = Generator(prepared_model(workload), dtype=options.dtype), BeamSampler(options.beam)
     sources = workload.sources[: options.sentences]

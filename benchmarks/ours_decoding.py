@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from workload import report
 
-from keras_encdec.backend import compiled_call as batch_size
+from keras_encdec.backend import compiled_call
 from keras_encdec.backend.startup import keep_freed_memory
 from keras_encdec.decoding import BeamSampler, Generator
 from keras_encdec.decoding.search import SearchFunctions
@@ -35,7 +35,7 @@ def prepare(options):
 
 def generate(options):
     """Generates for all sources twice: the first time compiles all sizes of batches, as after many sentences."""
-    batch_size.COMPILING = 0
+    compiled_call.COMPILING = 0
     with np.load(options.prepared) as prepared:
         flat = prepared["ids"]
     sources = [ids.tolist() for ids in np.split(flat, np.flatnonzero(flat == 2) + 1)[:-1]]

@@ -5,7 +5,7 @@ import time
 
 from workload import report
 
-from keras_encdec.backend import compiled_call as batch_size
+from keras_encdec.backend import compiled_call
 from keras_encdec.backend.startup import keep_freed_memory
 from keras_encdec.decoding import BeamSampler, GreedySampler, TextGenerator
 from keras_encdec.decoding.text_generator import UnknownReplacement
@@ -26,7 +26,7 @@ def main():
     parser.add_argument("--dictionary")
     parser.add_argument("--single", action="store_true", help="one sentence at a time")
     options = parser.parse_args()
-    batch_size.COMPILING = 0
+    compiled_call.COMPILING = 0
     keep_freed_memory()  # these two as encdec-generate does
     search_cycles_rarely()
     generator = TextGenerator([options.model_dir], dtype=options.dtype)

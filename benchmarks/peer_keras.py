@@ -11,7 +11,7 @@ from workload import (
     arguments,
     batches_of_one_length,
     full_batches,
-    plain_multiplications,
+    plain_operations,
     read_ids,
     report,
     train_seconds,
@@ -71,12 +71,12 @@ def main():
     pairs = read_ids(options.table, options.pairs)
     if options.what == "score":
         rate = score(model, pairs, options.batch)
-        report(pairs_per_second=rate, gflops=rate / len(pairs) * plain_multiplications(sizes, pairs) / 1e9)
+        report(pairs_per_second=rate, gflops=rate / len(pairs) * plain_operations(sizes, pairs) / 1e9)
     else:
         batches = full_batches(pairs, options.batch)
         data = [(list(batch), batch[1]) for batch in batches]
         seconds = train_seconds(lambda i: model.train_on_batch(*data[i]), options.steps, len(data))
-        work = 3 * plain_multiplications(sizes, list(zip(*batches[0], strict=True)))
+        work = 3 * plain_operations(sizes, list(zip(*batches[0], strict=True)))
         report(pairs_per_second=options.batch / seconds, gflops=work / seconds / 1e9)
 
 

@@ -10,7 +10,7 @@ from workload import (
     arguments,
     batches_of_one_length,
     full_batches,
-    plain_multiplications,
+    plain_operations,
     read_ids,
     report,
     train_seconds,
@@ -74,7 +74,7 @@ def main():
                 model(*batch)
             wait()
         seconds = time.perf_counter() - start
-        work = plain_multiplications(sizes, pairs)
+        work = plain_operations(sizes, pairs)
         report(pairs_per_second=len(pairs) / seconds, gflops=work / seconds / 1e9)
     else:
         optimizer = torch.optim.Adadelta(model.parameters(), lr=1.0, rho=0.95, eps=1e-6)
@@ -91,7 +91,7 @@ def main():
             wait()
 
         seconds = train_seconds(step, options.steps, len(data))
-        work = 3 * plain_multiplications(sizes, list(zip(*arrays[0], strict=True)))
+        work = 3 * plain_operations(sizes, list(zip(*arrays[0], strict=True)))
         report(pairs_per_second=options.batch / seconds, gflops=work / seconds / 1e9)
 
 

@@ -10,6 +10,7 @@ import subprocess
 
 from keras_encdec import __version__
 from keras_encdec.backend.devices import processor_flags
+from keras_encdec.diagnosis.machine import processor_name
 
 HERE = pathlib.Path(__file__).parent
 LIBRARIES = "keras", "tensorflow", "jax", "torch", "numpy"
@@ -17,21 +18,11 @@ LIBRARIES = "keras", "tensorflow", "jax", "torch", "numpy"
 INSTRUCTIONS = "avx", "amx", "fma", "asimd", "bf16", "sve"
 
 
-def processor() -> str:
-    """Returns the name of the processor."""
-    try:
-        lines = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
-
-
 def machine() -> dict:
     """Describes the processor, the number of usable cores, and the instructions that multiply matrices."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     instructions = sorted(flag for flag in processor_flags() if flag.startswith(INSTRUCTIONS))
-    return {"processor": processor(), "cores": cores, "instructions": instructions}
+    return {"processor": processor_name(), "cores": cores, "instructions": instructions}
 
 
 def versions() -> dict[str, str]:

@@ -63,7 +63,7 @@ def measured(call, pairs, batch, in_flight, seconds):
     """Calls concurrently for some seconds; returns the median and 99th percentile in milliseconds, and pairs/s."""
     some = itertools.cycle(pairs)
     requests = [list(zip(*itertools.islice(some, batch), strict=True)) for _ in range(200)]
-    # Each thread goes through all requests, each from another start.
+    # Each thread goes through all requests, beginning with a different one.
     end = time.perf_counter() + seconds
 
     def work(place):

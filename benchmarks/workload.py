@@ -71,7 +71,7 @@ def full_batches(pairs, size, count=10):
     return [(source[i : i + size], target[i : i + size]) for i in range(0, len(some), size)]
 
 
-def multiplications(sizes, source_states, target_states, sources):
+def operations(sizes, source_states, target_states, sources):
     """Counts the floating-point operations of a forward pass: two for each weight that a state is multiplied by."""
     e, h, m, r = (sizes[name] for name in ("embedding_dim", "units", "maxout_units", "output_rank"))
     encoder = 3 * (e + h) * h
@@ -80,11 +80,11 @@ def multiplications(sizes, source_states, target_states, sources):
     return 2 * (source_states * encoder + sources * once + target_states * decoder)
 
 
-def plain_multiplications(sizes, pairs):
-    """Counts those of a model that shares nothing, and reads the summary at every step of the decoder."""
+def plain_operations(sizes, pairs):
+    """Counts the operations of a model that shares no states, and reads the summary at every step of the decoder."""
     source, target = (sum(len(pair[side]) for pair in pairs) for side in (0, 1))
     again = 2 * (target - len(pairs)) * 3 * sizes["units"] ** 2
-    return multiplications(sizes, source, target, len(pairs)) + again
+    return operations(sizes, source, target, len(pairs)) + again
 
 
 def shared_states(pairs):

@@ -32,7 +32,7 @@ class ExportResult:
             otherwise `None`.
         tokenization: dict of arguments of `Tokenizer` if the version reads raw text, otherwise `None`.
         tokenization_is_assumed: bool. Whether the tokenization was guessed from the vocabularies, because the model was
-            trained on tokens.
+            trained on tokenized text.
     """
 
     path: FilePath

@@ -121,8 +121,9 @@ class Preset:
     def model_with(self, given: Mapping[str, object]) -> dict[str, object]:
         """Returns the preset's hyper-parameters of the model, overridden by the given ones.
 
-        If the given values choose no attention, the preset's attention options are dropped; for global attention, the
-        window is dropped, and for a score other than concat, the width of the score.
+        Hyper-parameters of the preset that do not apply with the given ones are dropped: without attention, all options
+        of attention; with global attention, the window; with a score other than concat, the width of the score; and in
+        the same way those of characters.
         """
         dropped = {
             name for (option, value), names in _NOT_APPLICABLE.items() if given.get(option) == value for name in names

@@ -42,9 +42,9 @@ class ClientCommandOptions(ClientOptions):
         connection = {parameter.name for parameter in ConnectionOptions.hyperparameters()}
         for parameter in ClientOptions.hyperparameters():
             if parameter.name not in connection and getattr(self, parameter.name) != parameter.default:
-                self.check_scores(parameter.name)
+                self.check_is_used(parameter.name)
 
-    def check_scores(self, name: str) -> None:
+    def check_is_used(self, name: str) -> None:
         """Raises ConfigurationError if a query is asked for that does not use this option or argument of scoring."""
         for query in self._queries():
             if query != "{bench}":
@@ -61,7 +61,7 @@ def main(arguments: Arguments, options: ClientCommandOptions) -> None:
     scores = not (options.health or options.metadata)
     for name in ("input", "output"):
         if arguments[name] is not None:
-            options.check_scores(name)
+            options.check_is_used(name)
         if scores and not arguments[name] and not (options.bench and name == "output"):
             raise ConfigurationError(f"found no {{{name}}}, expected one to score, or {{health}} or {{metadata}}")
     check_paths(inputs=[arguments["input"]], outputs=[arguments["output"]])

@@ -17,13 +17,13 @@ from absl import flags
 
 from keras_encdec import __version__
 from keras_encdec.cli.process import (
-    SENTENCE,
+    INTERRUPTED,
     Interruption,
     drop_unwritten,
-    end_as_unread,
+    exit_by_sigpipe,
     flush_standard_output,
-    is_end_of_reading,
     occupy_closed_descriptors,
+    reader_closed_pipe,
 )
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import EncdecWarning, InputError
@@ -58,7 +58,7 @@ class Command:
             imports Keras and other slow modules itself, so that `--help` and errors in flags do not wait for them.
         required: names of the flags that must be given.
         flag_names: dict of hyper-parameter to the name of its flag, where they differ.
-        interrupted: str. Message shown when a signal ends the command. Defaults to `SENTENCE`, "interrupted; no
+        interrupted: str. Message shown when a signal ends the command. Defaults to `INTERRUPTED`, "interrupted; no
             unfinished output is left."
         serves: bool. Whether the command serves requests until it is ended, instead of processing records. Defaults
             to `False`.
@@ -83,7 +83,7 @@ class Command:
     work: Callable[[flags.FlagValues], int | None]
     required: Sequence[str] = ()
     flag_names: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    interrupted: str = SENTENCE
+    interrupted: str = INTERRUPTED
     serves: bool = False
     module: str | None = None
     example: str = ""
@@ -110,7 +110,7 @@ class Command:
         status = self._guarded(sys.argv[1:], Interruption(self.name, self.interrupted))
         drop_unwritten()
         if status == 128 + signal.SIGPIPE:
-            end_as_unread()
+            exit_by_sigpipe()
         if status > 128:  # a signal ends the program without waiting for its other threads
             os._exit(status)
         gc.freeze()  # Python need not search for cycles at exit
@@ -216,7 +216,7 @@ class Command:
                 return self._fail(f"{error} {self.name} --help lists the flags.", 2)
             case InputError() | ImportError():
                 return self._fail(str(error), 1)
-            case BrokenPipeError() if is_end_of_reading(error):
+            case BrokenPipeError() if reader_closed_pipe(error):
                 return 128 + signal.SIGPIPE  # the reader of the output has read enough, as head does
             case OSError():
                 place = f"{error.filename}: " if error.filename else ""

@@ -23,7 +23,7 @@ class DoctorOptions(DiagnosisOptions):
     json: bool = hyperparameter(False, "Print JSON instead of text, after the last check.")
 
 
-class _Text:
+class _SectionPrinter:
     """Prints each section when it is done, the values of a section below one another.
 
     Args:
@@ -63,7 +63,7 @@ def main(arguments: Arguments, options: DoctorOptions) -> int:
         check_paths(outputs=[output])
         for path in arguments["path"]:
             _check_exists(path)
-    show = (lambda section: None) if options.json else _Text(arguments["path"]).show
+    show = (lambda section: None) if options.json else _SectionPrinter(arguments["path"]).show
     diagnosis = diagnose(shown, paths=arguments["path"], folder=folder, show=show)
     if options.json:
         print(json.dumps(diagnosis.to_dict(), indent=2, ensure_ascii=False))

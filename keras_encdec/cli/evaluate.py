@@ -35,9 +35,7 @@ def main(arguments: Arguments, options: EvaluationOptions) -> None:
     if json_out != "-":
         print("\n\n".join(map(str, evaluations)))
     for path in evaluations[0].unlike_references:
-        finding = (
-            f"{path}: of this file and the references, one has Moses's escapes, such as &apos;, the other has none"
-        )
+        finding = f"{path}: either this file or the references have Moses's escapes, such as &apos;, but not both"
         print(f"{finding}; give --unescape, or the scores count these words as wrong.", file=sys.stderr)
 
 

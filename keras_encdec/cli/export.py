@@ -79,9 +79,9 @@ def main(arguments: Arguments, options: ExportCommandOptions) -> None:
 def _show(result: "ExportResult", model_dir: str, folder: str) -> None:
     if result.tokenization and result.tokenization_is_assumed:
         print(
-            f"{model_dir}: the model was trained on tokens: raw text will be tokenized by this package's "
-            f"tokenizer, {'case folded' if result.tokenization['lowercase'] else 'its case kept'} as in the "
-            "vocabularies; check that the two agree.",
+            f"{model_dir}: the model was trained on tokenized text. The server tokenizes raw text with this package's "
+            f"tokenizer, its case {'folded' if result.tokenization['lowercase'] else 'kept'} as in the vocabularies; "
+            "check that the training text was tokenized in the same way.",
             file=sys.stderr,
         )
     print(f"{result.path}: version {result.version}, stable is {result.stable or 'none'}", file=sys.stderr)

@@ -293,12 +293,12 @@ def _help(parameters: Mapping[str, Hyperparameter], configurations: int) -> str:
         configurations: int. Number of all configurations.
     """
     first = next(iter(parameters.values()))
-    owners = "" if len(parameters) == configurations else f"Of {', '.join(parameters)}: "
+    owners = "" if len(parameters) == configurations else f"For {', '.join(parameters)}: "
     defaults = {owner: _shown(parameter.default) for owner, parameter in parameters.items()}
     if len(set(defaults.values())) == 1:
         default = defaults[next(iter(defaults))]
     else:
-        default = ", ".join(f"{value} of {owner}" for owner, value in defaults.items())
+        default = ", ".join(f"{value} for {owner}" for owner, value in defaults.items())
     return f"{owners}{first.help}" + (f" Default: {default}." if default else "")
 
 

@@ -16,7 +16,7 @@ from keras_encdec.runtime.workers import SAME_SIGNAL, STOP_SIGNALS, FormerHandle
 
 # Seconds that the main thread has to react to a signal before another thread ends the process.
 GRACE = 0.5
-SENTENCE = "interrupted; no unfinished output is left."
+INTERRUPTED = "interrupted; no unfinished output is left."
 
 
 class Interruption:
@@ -29,13 +29,13 @@ class Interruption:
     Args:
         program: str. Name of the command, if it has the process to itself. Defaults to `None`: the process runs other
             code, too, and is not ended.
-        sentence: str. Message shown when the process is ended. Defaults to `SENTENCE`.
+        sentence: str. Message shown when the process is ended. Defaults to `INTERRUPTED`.
 
     Attributes:
         number: int. The first signal received; `None` before.
     """
 
-    def __init__(self, program: str | None = None, sentence: str = SENTENCE) -> None:
+    def __init__(self, program: str | None = None, sentence: str = INTERRUPTED) -> None:
         self.number: int | None = None
         self._program, self._sentence = program, sentence
         self._received, self._ending = 0.0, threading.Lock()
@@ -134,9 +134,9 @@ def occupy_closed_descriptors() -> None:
         sys.stderr = os.fdopen(2, "w", closefd=False)
 
 
-def is_end_of_reading(error: BrokenPipeError) -> bool:
+def reader_closed_pipe(error: BrokenPipeError) -> bool:
     """Whether the reader of an output of the command has closed its pipe; False for a pipe between its processes."""
-    return error.filename is not None or any(map(_is_unread, (1, 2)))
+    return error.filename is not None or any(map(_pipe_is_closed, (1, 2)))
 
 
 def flush_standard_output() -> None:
@@ -155,7 +155,7 @@ def drop_unwritten() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
-def end_as_unread() -> NoReturn:
+def exit_by_sigpipe() -> NoReturn:
     """Ends the process by SIGPIPE, as other programs end if the reader of their output has closed it."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it by default
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGPIPE})
@@ -163,7 +163,7 @@ def end_as_unread() -> NoReturn:
     os._exit(128 + signal.SIGPIPE)
 
 
-def _is_unread(descriptor: int) -> bool:
+def _pipe_is_closed(descriptor: int) -> bool:
     """Whether a descriptor is a pipe that its reader has closed."""
     poll = select.poll()
     poll.register(descriptor, 0)

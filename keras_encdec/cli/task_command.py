@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from absl import flags
 
-from keras_encdec.cli.command import SENTENCE, Command, UsageError
+from keras_encdec.cli.command import INTERRUPTED, Command, UsageError
 from keras_encdec.cli.flags import (
     Repeated,
     configuration_from_flags,
@@ -39,7 +39,7 @@ def task_command(
     optional: Mapping[str, str] | None = None,
     flag_names: Mapping[str, str] | None = None,
     repeated: Collection[str] = (),
-    interrupted: str = SENTENCE,
+    interrupted: str = INTERRUPTED,
     serves: bool = False,
     progress: bool = False,
     example: str = "",
@@ -150,7 +150,7 @@ def check_paths(
 
     Raises:
         InputError: for the first path that is not what is expected.
-        ConfigurationError: a ValueError, if a file to write is another one, too.
+        ConfigurationError: a ValueError, if a file to write is given for another purpose, too.
     """
     # Imported late, so that encdec-doctor starts even where one of their libraries is missing.
     from keras_encdec.model_config import check_model_directory

@@ -23,7 +23,7 @@ class VerifyCommandOptions(EncodingOption, VerificationOptions):
         "Format of the input.",
         choices=lambda: format_names(ColumnKind.LOG_PROB, has_source_file=False),
     )
-    num_pairs: int = hyperparameter(1000, "Number of pairs to compare, from the first.", minimum=1)
+    num_pairs: int = hyperparameter(1000, "Number of pairs to compare: the first ones of the input.", minimum=1)
 
 
 def main(arguments: Arguments, options: VerifyCommandOptions) -> None:

@@ -1,4 +1,4 @@
-"""English and French texts of LibreOffice, from the source packages of Debian."""
+"""English and French texts of LibreOffice, from Debian's binary packages."""
 
 import io
 import lzma

@@ -73,7 +73,7 @@ class PackagedModel:
 
 
 def build_packaged_model(work_dir: FilePath, output: FilePath, epochs: float = 7.0) -> PackagedModel:
-    """Trains and prunes the model that comes with the package, and writes it without what only training needs.
+    """Trains and prunes the model that comes with the package, and writes it without the files for training.
 
     The weights are stored in float16, compressed, without zeros; the loaded model has float32.
 

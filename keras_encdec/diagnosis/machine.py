@@ -99,7 +99,7 @@ def find_machine(folder: FilePath = ".") -> Machine:
     if memory_limit is not None and total is not None and memory_limit >= total:
         memory_limit = None
     return Machine(
-        processor=_processor(),
+        processor=processor_name(),
         instructions=_instructions(),
         processors=os.cpu_count() or 1,
         usable_processors=available_processors(),
@@ -115,7 +115,8 @@ def find_machine(folder: FilePath = ".") -> Machine:
     )
 
 
-def _processor() -> str:
+def processor_name() -> str:
+    """Returns the name of the processor, or else of its architecture."""
     for line in _text(_PROC / "cpuinfo").splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()

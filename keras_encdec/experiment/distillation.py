@@ -71,7 +71,7 @@ def distill(
         model_dirs: model directories of the teacher, or of an ensemble of teachers.
         source, target: sentences of the training text, and their reference translations, plain or gzipped.
         output: directory to write to, made if it is missing: `nbest.gz`, `train.target`, the model `student` and, with
-            a test set, the translations `teacher.test` and `student.test`.
+            a test set, the translations `teacher.test` and `student.test`, and their BLEU, `evaluation.txt`.
         options: DistillationOptions. Defaults to `None`: the defaults.
         dev_source, dev_target: sentences and references to validate the student on. Defaults to `None`: pairs are held
             out of the training text.

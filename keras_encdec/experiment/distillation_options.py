@@ -10,8 +10,8 @@ from keras_encdec.errors import FilePath
 from keras_encdec.model_config import read_model_config
 from keras_encdec.trainers.training_config import TrainingConfig
 
-# What a student that begins with its teacher's weights needs in place of the training of the preset `student`, which
-# begins with random weights.
+# Settings of the training of a student that begins with its teacher's weights. They replace those of the preset
+# `student`, which are for a student that begins with random weights.
 FROM_TEACHER = {"learning_rate": 0.001, "warmup_updates": 100, "schedule": "cosine", "label_smoothing": 0.1}
 FROM_TEACHER_EPOCHS = 7
 # The arguments of `distill` that are files.
@@ -31,8 +31,8 @@ class DistillationOptions(Configuration):
     )
     from_teacher: bool = hyperparameter(
         False,
-        "Begin the student's training with the teacher's weights: a student of the teacher's size, which needs few "
-        "epochs. The sizes of the preset do not count. Needs a single teacher.",
+        "Begin the student's training with the teacher's weights. The student then has the teacher's size, not the "
+        "preset's, and needs few epochs. Needs a single teacher.",
         group="student's training",
     )
     keep: str = hyperparameter(
@@ -45,7 +45,7 @@ class DistillationOptions(Configuration):
     )
     num_beams: int = hyperparameter(
         12,
-        "Partial sequences that the teachers' beam search keeps for each sentence.",
+        "Number of partial translations that the teachers' beam search keeps for each sentence.",
         minimum=1,
         group="teacher's translations",
     )
@@ -73,14 +73,14 @@ class DistillationOptions(Configuration):
         group="teacher's translations",
     )
     minutes: float | None = hyperparameter(
-        None, "Minutes of the student's training. Default: that of the preset.", above=0, group="student's training"
+        None, "Minutes of the student's training. Default: the preset's.", above=0, group="student's training"
     )
     updates: int | None = hyperparameter(
-        None, "Updates of the student's training. Default: that of the preset.", minimum=1, group="student's training"
+        None, "Updates of the student's training. Default: the preset's.", minimum=1, group="student's training"
     )
     epochs: float | None = hyperparameter(
         None,
-        "Passes of the student's training over the pairs. Default: that of the preset.",
+        "Passes of the student's training over the pairs. Default: the preset's.",
         above=0,
         group="student's training",
     )

@@ -106,7 +106,7 @@ def write_moses_ini(phrase_table: pathlib.Path, language_model: pathlib.Path, ou
 
 
 @contextlib.contextmanager
-def _placed(ini: pathlib.Path, models: Mapping[str, pathlib.Path]) -> Iterator[pathlib.Path]:
+def _with_current_paths(ini: pathlib.Path, models: Mapping[str, pathlib.Path]) -> Iterator[pathlib.Path]:
     """Yields a moses.ini that names files where this run has them: copies of remote files have new paths in each run.
 
     Args:
@@ -162,7 +162,7 @@ def tune_moses(
         InputError: if Moses cannot be run, fails, or writes no moses.ini.
     """
     moses = pathlib.Path(moses_dir).absolute()
-    with _placed(ini, models) as placed:
+    with _with_current_paths(ini, models) as placed:
         _run(
             [
                 "perl",
@@ -210,7 +210,7 @@ def decode_with_moses(
         InputError: if Moses cannot be run or fails.
     """
     moses, unfinished = pathlib.Path(moses_dir).absolute(), nbest.with_name(nbest.name + ".unfinished")
-    with _placed(tuned / "moses.ini", models) as placed:
+    with _with_current_paths(tuned / "moses.ini", models) as placed:
         _run(
             [
                 moses / DECODER,

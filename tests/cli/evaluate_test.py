@@ -29,7 +29,7 @@ def test_flags_are_passed_on(files):
     (files / "ref").write_text("l'eau\n")
     (files / "one").write_text("l&apos;eau\n")
     done = succeed(in_process(COMMAND, f"--reference={files}/ref", f"--hypotheses={files}/one"))
-    assert done.stderr.startswith(f"{files}/one: of this file and the references, one has Moses's escapes")
+    assert done.stderr.startswith(f"{files}/one: either this file or the references have Moses's escapes")
 
 
 def test_wrong_use_is_reported(files):

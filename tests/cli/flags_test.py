@@ -79,10 +79,10 @@ def test_an_error_names_the_flags_of_contradicting_values():
 
 def test_help_has_bounds_choices_defaults_and_owners():
     text = flag_help(parsed(configurations={"reader": Reading, "writer": Writing}), "")
-    assert "--words: Words. Default: 7 of reader, 20 of writer.\n    (a whole number, 1 to 9 or a whole" in text
-    assert "--widths: Of reader: Widths. Default: 4,8.\n    (whole numbers in a list, 1 or more)\n" in text
-    assert "--[no]lower: Of reader: Lower case. Default: false.\n" in text
-    assert "--order: Of reader: Order. Default: left.\n    (one of left, right)\n" in text
+    assert "--words: Words. Default: 7 for reader, 20 for writer.\n    (a whole number, 1 to 9 or a whole" in text
+    assert "--widths: For reader: Widths. Default: 4,8.\n    (whole numbers in a list, 1 or more)\n" in text
+    assert "--[no]lower: For reader: Lower case. Default: false.\n" in text
+    assert "--order: For reader: Order. Default: left.\n    (one of left, right)\n" in text
 
 
 def test_a_shared_flag_takes_the_values_of_all_owners_and_each_owner_checks_its_own():
@@ -112,7 +112,7 @@ def test_a_hyper_parameter_is_one_line_and_the_code_that_uses_it(toy_architectur
     from keras_encdec.trainers import TrainingConfig
 
     text = in_process(COMMAND, "--help").stdout
-    assert "--window: Of toy: Words that are looked back at. Default: 3.\n    (a whole number, 1 or more)\n" in text
+    assert "--window: For toy: Words that are looked back at. Default: 3.\n    (a whole number, 1 or more)\n" in text
     (tmp_path / "my.toml").write_text('architecture = "toy"\n[model]\nwindow = 4\nunits = 8\nembedding_dim = 8\n')
     preset = f"--preset={tmp_path}/my.toml"
     config = TrainingConfig.from_preset(tmp_path / "my.toml", updates=1)
