@@ -73,7 +73,7 @@ def measured(options, shortlist, folder):
     ]
     return (
         f"shortlist {shortlist:,}: words {words:.2f} s, hybrid {hybrid:.2f} s, characters {1 - words / hybrid:.0%}; "
-        f"rare words read {rare[0]}, spelt {rare[1]}"
+        f"rare words read {rare[0]}, spelled {rare[1]}"
     )
 
 

@@ -198,8 +198,8 @@ class ServedModel:
                 results, spelling_log_probs, spellings, word = spell_in_graph(
                     decoder, encoded, results, sampler, inputs
                 )
-                spelt = tf.concat([[""], self._predicted_ids.characters.words(spellings)], 0)
-                words = tf.where(word >= 0, tf.gather(spelt, word + 1), self._predicted_ids.decode(results.ids))
+                spelled = tf.concat([[""], self._predicted_ids.characters.words(spellings)], 0)
+                words = tf.where(word >= 0, tf.gather(spelled, word + 1), self._predicted_ids.decode(results.ids))
                 outputs["spelling_log_prob"] = spelling_log_probs
             else:
                 words = self._predicted_ids.decode(results.ids)

@@ -83,7 +83,7 @@ class ServingConfig(ShortlistOptions):
     )
     replace_unknown: bool = hyperparameter(
         False,
-        "With all signatures, replace each unknown word by the translation of the source word that it attends to, or "
+        "With all signatures, replace each unknown word with the translation of the source word that it attends to, or "
         "that its position word names; see --dictionary.",
         group="signatures that generate",
     )

@@ -131,7 +131,7 @@ def _words_apart(pieces: tf.Tensor, apart: tf.Tensor, are_sentencepieces: tf.Ten
 SEEDS = 1 << 62
 
 
-class SpeltResults(NamedTuple):
+class SpelledResults(NamedTuple):
     """The results of a search, with the spellings of their unknown words.
 
     Attributes:
@@ -149,7 +149,7 @@ class SpeltResults(NamedTuple):
 
 def spell_in_graph(
     decoder: Decoder, encoded: Tensors, results: SearchResults, sampler: Sampler, inputs: Tensors
-) -> SpeltResults:
+) -> SpelledResults:
     """Spells the unknown words of the results of a search, as `decoding.UnknownSpeller` does.
 
     Args:
@@ -160,7 +160,7 @@ def spell_in_graph(
         inputs: dict of tensors `(sources,)`, see `search_in_graph`.
 
     Returns:
-        SpeltResults, the best first; samples in the order of drawing.
+        SpelledResults, the best first; samples in the order of drawing.
     """
     assert decoder.speller is not None
     of_characters = sampler.of_characters() or BeamSampler(CHARACTER_BEAM)
@@ -203,7 +203,7 @@ def spell_in_graph(
         order = tf.argsort(-results.scores, stable=True)
         tables = [tf.gather(table, order, batch_dims=1) for table in tables]
     *fields, spelling_log_probs, word = tables
-    return SpeltResults(SearchResults(*fields), spelling_log_probs, found.ids[:, 0], word)
+    return SpelledResults(SearchResults(*fields), spelling_log_probs, found.ids[:, 0], word)
 
 
 class _Speller:

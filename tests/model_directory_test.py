@@ -81,7 +81,7 @@ def test_text_is_scored_by_the_model_of_the_directory(whole):
     expected = scorer.directory.model.score(*map(pad, ids))
     np.testing.assert_allclose(scorer.score(pairs), keras.ops.convert_to_numpy(expected), atol=1e-4)
     assert [len(row) for row in scorer.token_scores(pairs)] == [3, 4, 1]
-    assert scorer.unknown_counts(pairs) == [0, 2, 0]
+    assert scorer.score_pairs(pairs, unknown_count=True).unknown_count == [0, 2, 0]
     np.testing.assert_array_equal(scorer.score(iter(pairs)), scorer.score(pairs))
     with pytest.raises(ValueError, match="found the text 'le chat', expected a list of words"):
         scorer.score([("le chat", "the cat")])
@@ -107,7 +107,7 @@ def test_a_reverse_model_gives_the_probability_of_the_source(whole, tmp_path):
     swapped = [(target, source) for source, target in pairs]
     np.testing.assert_allclose(reverse.score(swapped), forward.score(pairs), rtol=1e-6)
     # Words outside the shortlist are counted on the side that is the target to the user.
-    assert reverse.unknown_counts(swapped) == [0, 1]
+    assert reverse.score_pairs(swapped, unknown_count=True).unknown_count == [0, 1]
 
 
 def test_raw_text_is_tokenized_as_the_directory_says(whole, tmp_path):

@@ -81,10 +81,10 @@ class ValidationBleu(keras.callbacks.Callback):
 def _text(ids: Iterable[int], spellings: Iterable[Sequence[int]], unknown: str = str(UNKNOWN)) -> str:
     """Writes ids as words separated by spaces, without padding and the end of sequence.
 
-    An unknown word is written as the ids of its characters if it is spelt.
+    An unknown word is written as the ids of its characters if it is spelled.
     """
-    spelt = ("-".join(str(i) for i in spelling if i not in (PADDING, END)) + "-" for spelling in spellings)
-    return " ".join(next(spelt, unknown) if i == UNKNOWN else str(i) for i in ids if i not in (PADDING, END))
+    spelled = ("-".join(str(i) for i in spelling if i not in (PADDING, END)) + "-" for spelling in spellings)
+    return " ".join(next(spelled, unknown) if i == UNKNOWN else str(i) for i in ids if i not in (PADDING, END))
 
 
 # The folder of the saved weights in the model directory.

@@ -19,7 +19,12 @@ from keras_encdec.analysis.page.score_sections import (
     samples_section,
     score_section,
 )
-from keras_encdec.analysis.page.state_sections import attention_section, gate_section, spelt_words, spelt_words_section
+from keras_encdec.analysis.page.state_sections import (
+    attention_section,
+    gate_section,
+    spelled_words,
+    spelled_words_section,
+)
 from keras_encdec.analysis.page.training_sections import TrainingRun, pruning_section, training_section
 from keras_encdec.analysis.report_options import ReportOptions
 from keras_encdec.analysis.score_statistics import ScoreComparison, bleu_by_length
@@ -193,7 +198,7 @@ class ReportSections:
             best = [hypotheses[0].words for hypotheses in self._generator.generate(sentences)]
             yield bleu_section(*bleu_by_length(list(map(len, words)), _joined(best), _joined(read)))
             if self._generator.spells_words:
-                yield spelt_words_section(spelt_words(self._directory, best, read))
+                yield spelled_words_section(spelled_words(self._directory, best, read))
         if self._directory.source_vocabulary.characters is not None:
             self._say("Reading rare words.")
             known = set(self._directory.source_vocabulary.words)

@@ -240,5 +240,5 @@ def perplexity(model: TranslationModel, batches: Iterable[Mapping[str, np.ndarra
 
 
 def _without_information(tensor: Tensor) -> Tensor:
-    """Replaces a tensor by zeros, unless it is a mask."""
+    """Replaces a tensor with zeros, unless it is a mask."""
     return tensor if keras.backend.standardize_dtype(tensor.dtype) == "bool" else ops.zeros_like(tensor)

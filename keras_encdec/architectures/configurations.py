@@ -155,8 +155,8 @@ class RecurrentEncoderDecoderConfig(RecurrentLanguageModelConfig):
     )
     characters: str = hyperparameter(
         "none",
-        "Whether words outside the shortlist are read by their characters (source), spelt by their characters (target, "
-        "which needs attention), both, or are one unknown word (none).",
+        "What becomes of words outside the shortlist: they are read by their characters (source), spelled by their "
+        "characters (target, which needs attention), both, or are one unknown word (none).",
         choices=("none", "source", "target", "both"),
         published={_HYBRID: "both"},
         group="characters",
@@ -204,7 +204,7 @@ class RecurrentEncoderDecoderConfig(RecurrentLanguageModelConfig):
 
     @property
     def spells_words(self) -> bool:
-        """Whether target words outside the shortlist are spelt by their characters."""
+        """Whether target words outside the shortlist are spelled by their characters."""
         return self.characters in ("target", "both")
 
     def _check_characters(self) -> None:

@@ -242,7 +242,7 @@ class Command:
 
 
 def _with_remote_flags(arguments: Sequence[str]) -> list[str]:
-    """Replaces each `--flagfile=URL`, which absl cannot read, by the flags in that file.
+    """Replaces each `--flagfile=URL`, which absl cannot read, with the flags in that file.
 
     Raises:
         InputError: if a file cannot be read.

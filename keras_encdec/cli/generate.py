@@ -76,8 +76,8 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_flag(
         path_flag(
             "replace_unknown",
-            "Replace each unknown word by the translation of the source word that it attends to, or that its position "
-            "word names; --replace_unknown=FILE also gives the --dictionary.",
+            "Replace each unknown word with the translation of the source word that it attends to, or that its "
+            "position word names; --replace_unknown=FILE also gives the --dictionary.",
         ),
         flag_values=flag_values,
         module_name="unknown words",

@@ -151,11 +151,12 @@ def prepare(
         vocabularies: tuple of the source and the target Vocabulary to use. `None` in place of either makes a new one.
             Defaults to `(None, None)`.
         empty_sources: bool. Whether to keep pairs with an empty source, for a language model. Defaults to `False`.
-        position_words: bool. Whether to replace each unknown target word by the word of `POSITION_WORDS` for its links,
-            see `position_word_indices`. If a pair occurs with several alignments, the first is used. `POSITION_WORDS`
-            are the last words of the target vocabulary. A given vocabulary must have them. Defaults to `False`.
+        position_words: bool. Whether to replace each unknown target word with the word of `POSITION_WORDS` for its
+            links, see `position_word_indices`. If a pair occurs with several alignments, the first is used.
+            `POSITION_WORDS` are the last words of the target vocabulary. A given vocabulary must have them. Defaults to
+            `False`.
         characters: tuple of int for source and target. Number of characters, the most frequent ones, of the vocabulary
-            that words outside the shortlist are spelt with; `None` for a side without characters, or whose given
+            that words outside the shortlist are spelled with; `None` for a side without characters, or whose given
             vocabulary has characters. Defaults to `(None, None)`.
 
     Returns:

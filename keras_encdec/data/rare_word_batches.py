@@ -18,7 +18,7 @@ def characters_key(side: str, width: int) -> str:
 
 
 def positions_key(width: int) -> str:
-    """Returns the name of the array of the positions of the target words that are spelt, in the inputs of a model."""
+    """Returns the name of the array of the positions of the target words that are spelled, in the inputs of a model."""
     return f"target_positions_{width}"
 
 

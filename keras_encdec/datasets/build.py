@@ -238,7 +238,7 @@ def split_sentences(source: str, target: str) -> list[tuple[str, str]]:
 
 
 def normalize(text: str) -> str:
-    """Removes invisible characters and replaces the typographic apostrophe by the plain one.
+    """Removes invisible characters and replaces the typographic apostrophe with the plain one.
 
     >>> normalize("l’\u200bété")
     "l'été"

@@ -141,7 +141,7 @@ def _float_leaves(structure: Structure, like: Structure) -> list[Tensor]:
 
 
 def _with_float_leaves(structure: Structure, leaves: list[Tensor]) -> Structure:
-    """Replaces the float leaves of a structure by these leaves, and its other leaves by `None`."""
+    """Replaces the float leaves of a structure with these leaves, and its other leaves with `None`."""
     remaining = iter(leaves)
     # Not map_structure: under PyTorch it visits the keys of a dict in another order than flatten.
     flat = [next(remaining) if is_differentiable(leaf) else None for leaf in keras.tree.flatten(structure)]

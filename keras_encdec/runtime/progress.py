@@ -222,3 +222,20 @@ class FileSummary:
     @property
     def _result(self) -> str | os.PathLike[str]:
         return "standard output" if os.fspath(self.output) == "-" else self.output
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardedFileSummary(FileSummary):
+    """Result of a job that writes a file line by line, and may have done a part of it in an earlier call.
+
+    Attributes:
+        lines, seconds, output: see `FileSummary`.
+        before: int. Lines in shards that an interrupted earlier call had done. Defaults to `0`.
+    """
+
+    before: int = dataclasses.field(default=0, kw_only=True)
+
+    @property
+    def rate(self) -> float:
+        """Lines per second, without those that were done before."""
+        return (self.lines - self.before) / max(self.seconds, 1e-9)

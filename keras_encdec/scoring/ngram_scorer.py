@@ -11,11 +11,12 @@ from keras import ops
 
 from keras_encdec.backend.compiled_call import compiled_call, power_of_two
 from keras_encdec.backend.loops import counted_loop
-from keras_encdec.backend.operations import SAFE, log_sum_exp, store_rows, take_rows
+from keras_encdec.backend.operations import log_sum_exp, store_rows, take_rows
 from keras_encdec.backend.types import Tensor
 from keras_encdec.models.contract import Decoder
 from keras_encdec.models.language_model import LanguageModel
 from keras_encdec.scoring.pair_scorer import NgramCounts
+from keras_encdec.scoring.safe_sums import SafeSums
 
 
 class NgramDecoder(keras.layers.Layer):
@@ -137,7 +138,7 @@ def _numbered(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     for column in rows.T:
         base = int(column.max(initial=0)) + 1
         if values * base > LARGEST_PACKED:
-            # Replaces the packed integers by small numbers, to make room for more columns.
+            # Replaces the packed integers with small numbers, to make room for more columns.
             packed = np.unique(packed, return_inverse=True)[1]
             values = int(packed.max(initial=0)) + 1
         packed, values = packed * base + column, values * base
@@ -282,7 +283,7 @@ class NgramScorer:
         # One for each value of `careful`, see NgramDecoder.
         self._decoders = {careful: compiled_call(NgramDecoder(model, careful)) for careful in (False, True)}
         self._tables = WordProductTables(model)
-        self._careful, self._run = False, run
+        self._safe_sums, self._run = SafeSums(), run
         self.counts, self._lock = NgramCounts(), threading.Lock()
 
     def token_log_probs(self, rows: np.ndarray) -> np.ndarray:
@@ -305,12 +306,7 @@ class NgramScorer:
     def _log_probs(self, table: Tensor | None, group: NgramGroup) -> np.ndarray:
         inputs = group.inputs if table is None else (*group.inputs, table)
 
-        def decode(careful: bool) -> Iterator[np.ndarray]:
-            return map(ops.convert_to_numpy, self._decoders[careful](*inputs))
+        def decode(careful: bool) -> list[np.ndarray]:
+            return list(map(ops.convert_to_numpy, self._decoders[careful](*inputs)))
 
-        if not self._careful:
-            logits, totals = decode(careful=False)
-            if (np.abs(totals[: group.contexts]) < SAFE).all():
-                return group.log_probs(logits, totals)
-            self._careful = True
-        return group.log_probs(*decode(careful=True))
+        return group.log_probs(*self._safe_sums(decode, lambda arrays: arrays[1][: group.contexts]))

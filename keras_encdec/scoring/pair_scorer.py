@@ -19,7 +19,9 @@ class PairScores:
     Attributes:
         log_prob: float64 array `(pairs,)`, ln p of each target, the end of sequence included, nats.
         token_log_probs: list of float64 arrays `(target tokens,)`, ln p of each token, the end of sequence last.
-        unknown_count: list of int, target words outside the shortlist.
+        unknown_count: list of int, target words outside the shortlist: the paper's word penalty. The network sees all
+            unknown words as one word, which has the sum of their probabilities, so that the score of a target with
+            unknown words is too high.
         source_unknown_count: list of int, source words outside the shortlist. Requested together with
             `unknown_count`; empty if the scorer cannot count them.
         attention: list of float32 arrays `(target tokens, source tokens)`, the weights by which each target token
@@ -104,18 +106,18 @@ class ModelScorer(PairScorer, Protocol):
 
 # More unknown words than this share suggest text of another language or tokenization. A shortlist usually covers 90 %
 # or more of its language's text; of another language it covers little more than numbers, signs and names.
-HIGH = 0.5
+HIGH_UNKNOWN_SHARE = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
 class UnknownWords:
-    """The number of words on one side of a file that are not in a model's shortlist.
+    """How many of the words on one side of a file a model does not know, as they are outside its shortlist.
 
     Attributes:
         model: str. What messages call the model, such as "reverse model".
         side: str. "source" or "target", as the user names the sides.
         words: int. Words of the side.
-        unknown: int. Words among them that the model does not know.
+        unknown: int. Words among them that are outside the model's shortlist.
         has_characters: bool. Whether the model reads or spells these words by their characters. Defaults to `False`.
 
     Example:
@@ -138,7 +140,7 @@ class UnknownWords:
     @property
     def is_high(self) -> bool:
         """Whether most words are unknown, which suggests text of another language or tokenization."""
-        return self.share > HIGH and not self.has_characters
+        return self.share > HIGH_UNKNOWN_SHARE and not self.has_characters
 
     def __str__(self) -> str:
         share = f"{self.side}: {100 * self.share:.2f} % of the {self.words:,} words"

@@ -38,15 +38,15 @@ class PrefixTreeDecoder(keras.layers.Layer):
         sources: int32 tensor `(batches, size)`: the source of each prefix.
         batches: int32 scalar, how many of the batches are in use.
         state, memory: dicts of tensors from the decoder's `start`, one row per source.
-        spelt: int32 tensor `(words,)`, the slots of prefixes after which a word is spelt, for a decoder with a
-            `speller`. Defaults to `None`: no words.
+        spelled_slots: int32 tensor `(words,)`, the slots of prefixes after which a word is spelled, for a decoder with
+            a `speller`. Defaults to `None`: no words.
 
     Returns:
         float32 tensor `(3, batches * size)`. For each target prefix, in nats: the logit of its last word after its
         parent, the logit of the end of sequence after it, and the log-sum-exp of all logits after it. With attention, a
         tuple of this tensor and the weights by which the word after each prefix is predicted, `(batches * size,
-        source_time)`. With `spelt`, the last item of the tuple is the first states of the speller, float32 `(words,
-        speller.units)`.
+        source_time)`. With `spelled_slots`, the last item of the tuple is the first states of the speller, float32
+        `(words, speller.units)`.
     """
 
     def __init__(self, decoder: Decoder, careful: bool = False, with_attention: bool = False) -> None:
@@ -64,7 +64,7 @@ class PrefixTreeDecoder(keras.layers.Layer):
         batches: Tensor,
         state: State,
         memory: Memory,
-        spelt: Tensor | None = None,
+        spelled_slots: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, ...]:
         state = self._in_dtypes(state, self.decoder.state_spec)
         memory = self._in_dtypes(memory, self.decoder.memory_spec)
@@ -101,9 +101,9 @@ class PrefixTreeDecoder(keras.layers.Layer):
         end = ops.sum(features * output[END], axis=-1) + bias[END]
         results = ops.stack([into, end, totals])
         outputs = [results, *([tables["attention"][roots:]] if self.with_attention else [])]
-        if spelt is not None:
-            rows = {name: take_rows(table, spelt + roots) for name, table in tables.items()}
-            source = ops.take(ops.reshape(sources, (-1,)), spelt)
+        if spelled_slots is not None:
+            rows = {name: take_rows(table, spelled_slots + roots) for name, table in tables.items()}
+            source = ops.take(ops.reshape(sources, (-1,)), spelled_slots)
             outputs.append(ops.cast(self.decoder.spelling_state(rows, memory, source), "float32"))
         return tuple(outputs) if len(outputs) > 1 else results
 
@@ -123,8 +123,8 @@ class PairGroup:
         pairs: int array `(n,)`, the indices of the pairs.
         paths: int array `(n, width)`, the slots along each target, beginning with the empty prefix's.
         lengths: int array `(n,)`, the length of each target.
-        spelling: float array `(n, width)`, ln p of the characters of each target word that is spelt, 0 for all others.
-            Defaults to `None`: no word is spelt.
+        spelling: float array `(n, width)`, ln p of the characters of each target word that is spelled, 0 for all
+            others. Defaults to `None`: no word is spelled.
     """
 
     sources: np.ndarray

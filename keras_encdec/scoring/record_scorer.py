@@ -28,9 +28,9 @@ from keras_encdec.scoring.scoring_options import ScoringOptions, score_columns
 from keras_encdec.text.vocabulary import characters_of
 
 # Records that are scored together: equal pairs among them are scored once, and equal sources encoded once.
-WINDOW = 1 << 15
+WINDOW_LINES = 1 << 15
 # Windows that are scored at the same time, while others are read and written.
-WINDOWS = 2
+WINDOWS_AT_ONCE = 2
 
 
 class RecordScorer:
@@ -77,7 +77,7 @@ class RecordScorer:
         """Scores records and returns their lines; malformed and too long records get neutral values.
 
         Args:
-            records: of the format's reader.
+            records: list of the records that a reader of the format has yielded.
 
         Returns:
             list of lists of bytes, lines without line feed: the lines with scores and, with an `alignment_line`, the
@@ -182,7 +182,7 @@ def surprisals_per_character(log_probs: np.ndarray, targets: Sequence[Sequence[s
 
 
 def _longer(words: Sequence[Sequence[WordPair]], most: int) -> set[int]:
-    """Returns the indices of the pairs that have more tokens on a side."""
+    """Returns the indices of the pairs that have more than `most` tokens on a side, for any of the scorers."""
     return {
         i for pairs in words for i, (source, target) in enumerate(pairs) if len(source) > most or len(target) > most
     }
@@ -265,7 +265,7 @@ def scored_windows(
 ) -> Iterator[list[Record]]:
     """Yields the records of a reader in the windows that are scored together, and checks that they can hold columns."""
     known = pair_format(options.format)
-    return windows(known.check_columns(reader, columns), WINDOW, lambda record: known.group(record.raw))
+    return windows(known.check_columns(reader, columns), WINDOW_LINES, lambda record: known.group(record.raw))
 
 
 def write_scores(
@@ -275,7 +275,7 @@ def write_scores(
     scorers: Sequence[ModelScorer],
     options: ScoringOptions,
     progress: Callable[[InputLines], Progress] = Progress,
-    side_by_side: int = WINDOWS,
+    side_by_side: int = WINDOWS_AT_ONCE,
 ) -> tuple[Progress, ScoreCounts]:
     """Writes the lines of a reader with the scores of one or two models, and closes the scorers.
 

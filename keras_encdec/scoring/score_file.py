@@ -17,7 +17,7 @@ from keras_encdec.formats import (
 )
 from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.runtime.files import check_distinct_files
-from keras_encdec.runtime.progress import FileSummary, Progress
+from keras_encdec.runtime.progress import Progress, ShardedFileSummary
 from keras_encdec.scoring.pair_scorer import NgramCounts, UnknownWords
 from keras_encdec.scoring.record_scorer import scored_windows, write_scores
 from keras_encdec.scoring.scoring_options import ScoringOptions, score_columns
@@ -26,7 +26,7 @@ from keras_encdec.scoring.text_scorer import ModelOrPath, open_scorers
 
 
 @dataclasses.dataclass(frozen=True)
-class ScoreSummary(FileSummary):
+class ScoreSummary(ShardedFileSummary):
     """Summary of a call of `score_file`.
 
     Attributes:
@@ -50,12 +50,6 @@ class ScoreSummary(FileSummary):
     max_tokens: int | None = None
     unknown_words: tuple[UnknownWords, ...] = ()
     ngrams: tuple[NgramCounts, ...] = ()
-    before: int = 0
-
-    @property
-    def rate(self) -> float:
-        """Lines per second, without those that were scored before."""
-        return (self.lines - self.before) / max(self.seconds, 1e-9)
 
     @property
     def remarks(self) -> list[str]:
@@ -153,7 +147,7 @@ def score_file(
         options.max_tokens,
         scores.counts.unknown_words,
         scores.counts.ngrams,
-        scores.before,
+        before=scores.before,
     )
 
 

@@ -9,9 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from keras import ops
 
-from keras_encdec.backend.compiled_call import compiled_call
+from keras_encdec.backend.compiled_call import compiled_call, power_of_two
 from keras_encdec.backend.devices import warn_if_slow, xla_on_cpu
-from keras_encdec.backend.operations import SAFE
 from keras_encdec.backend.types import Tensor
 from keras_encdec.data import pad
 from keras_encdec.data.rare_word_batches import by_length
@@ -22,6 +21,7 @@ from keras_encdec.runtime.workers import Item, Result, in_order
 from keras_encdec.scoring.ngram_scorer import NgramScorer
 from keras_encdec.scoring.pair_scorer import NgramCounts
 from keras_encdec.scoring.prefix_tree_decoder import PairGroup, PrefixTreeDecoder, cut_into_groups
+from keras_encdec.scoring.safe_sums import SafeSums
 from keras_encdec.scoring.scoring_options import DTYPES
 from keras_encdec.scoring.source_encoder import BatchEncoder, PrefixTreeEncoder, padded_width
 from keras_encdec.text.vocabulary import END, UNKNOWN
@@ -32,16 +32,16 @@ SLOTS, BYTES = 1 << 15, 1 << 28
 AREA = 1 << 22
 
 Pair = tuple[Sequence[int], Sequence[int]]
-# Maximum number of words that are spelt in one call.
-SPELT_TOGETHER = 1024
+# Maximum number of words that are spelled in one call.
+SPELLED_TOGETHER = 1024
 # Calls for fewer words are padded to this number, so that few shapes are compiled.
-FEWEST_SPELT = 16
+FEWEST_SPELLED = 16
 
 
 class PairSpellings(NamedTuple):
     """The spellings of the words of pairs that are outside the shortlists, see `OpenVocabulary`.
 
-    Their ids follow those of the shortlist: the first id after it is that of row 0.
+    The ids of these words continue those of the shortlist: the word with the first id after it is spelled in row 0.
 
     Attributes:
         source, target: int32 arrays `(words, 51)`; `None` for a side without characters.
@@ -91,7 +91,7 @@ class Scorer:
         }
         self.carries_attention = decoder.carries_attention
         self._speller = None if decoder.speller is None else compiled_call(decoder.speller)
-        self._careful = False
+        self._safe_sums = SafeSums()
         # Two groups at a time: one computes while the other waits for memory. With PyTorch only one, as each would
         # start threads for all processors.
         self._workers = 2 if xla_on_cpu() else 1
@@ -244,18 +244,11 @@ class Scorer:
             outputs = self._decoders[careful, with_attention](*group.inputs, state, memory, *further)
             return [ops.convert_to_numpy(output) for output in (outputs if with_attention or further else [outputs])]
 
-        def finished(arrays: list[np.ndarray]) -> list[np.ndarray]:
-            if rare is not None and self._speller is not None and spellings.target is not None:
-                *arrays, first = arrays
-                group.spelling = rare.log_probs(self._speller, first, spellings.target)
-            return arrays
-
-        if not self._careful:
-            arrays = decode(careful=False)
-            if (np.abs(arrays[0][2, group.paths]) < SAFE).all():
-                return indices, group, finished(arrays)
-            self._careful = True
-        return indices, group, finished(decode(careful=True))
+        arrays = self._safe_sums(decode, lambda arrays: arrays[0][2, group.paths])
+        if rare is not None and self._speller is not None and spellings.target is not None:
+            *arrays, first = arrays
+            group.spelling = rare.log_probs(self._speller, first, spellings.target)
+        return indices, group, arrays
 
 
 def _elements(specs: dict[str, TensorSpec], steps: int = 1) -> int:
@@ -283,7 +276,7 @@ def _padded(sequences: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]
 class RareTargets:
     """The rare words of the targets of a group of pairs.
 
-    A word that is spelt after the same prefix in several pairs is spelt once.
+    A word that is spelled after the same prefix in several pairs is spelled once.
 
     Args:
         targets: int array `(n, width)`, padded with 0.
@@ -301,10 +294,7 @@ class RareTargets:
         pairs = np.stack([paths[rows, columns], targets[rows, columns] - first])
         (slots, self._words), self._index = np.unique(pairs, axis=1, return_inverse=True)
         distinct, self._row = np.unique(slots, return_inverse=True)
-        size = FEWEST_SPELT
-        while size < len(distinct):
-            size *= 2
-        self.slots = np.zeros(size, np.int32)
+        self.slots = np.zeros(power_of_two(len(distinct), FEWEST_SPELLED), np.int32)
         self.slots[: len(distinct)] = distinct
 
     def log_probs(self, speller: Callable[..., Tensor], first: np.ndarray, spellings: np.ndarray) -> np.ndarray:
@@ -319,8 +309,8 @@ class RareTargets:
             float64 array like the targets, nats; 0 for all other words.
         """
         scores = np.zeros(len(self._words))
-        for start in range(0, len(self._words), SPELT_TOGETHER):
-            part = slice(start, start + SPELT_TOGETHER)
+        for start in range(0, len(self._words), SPELLED_TOGETHER):
+            part = slice(start, start + SPELLED_TOGETHER)
             for group in by_length(spellings[self._words[part]]):
                 if not len(group.indices):
                     continue

@@ -50,8 +50,8 @@ class ScoringOptions(
 
     format: str = hyperparameter(
         "phrase_table",
-        "A phrase table gets probabilities, a TSV file ln p in new columns, a Moses n-best list ln p as new features; "
-        "parallel text is written as TSV.",
+        "Format of the input. It determines how scores are written: as probabilities in a phrase table, as ln p in new "
+        "columns of a TSV file, as ln p in new features of a Moses n-best list. Parallel text is written as TSV.",
         choices=lambda: format_names(ColumnKind.LOG_PROB),
     )
     source: str | None = hyperparameter(
@@ -73,7 +73,8 @@ class ScoringOptions(
     )
     feature_name: str | None = hyperparameter(
         None,
-        "N-best list: name of the new feature; the second model's gets the next number, RNN1. Default: RNN0.",
+        "N-best list: name of the new feature. A second model's feature has the next number, such as RNN1 after RNN0. "
+        "Default: RNN0.",
         group="columns to add",
     )
     dtype: str | None = hyperparameter(

@@ -19,12 +19,12 @@ from keras_encdec.runtime.progress import Progress
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult
 from keras_encdec.scoring.pair_scorer import ScoreCounts
-from keras_encdec.scoring.record_scorer import WINDOW, WINDOWS, scored_windows, write_scores
+from keras_encdec.scoring.record_scorer import WINDOW_LINES, WINDOWS_AT_ONCE, scored_windows, write_scores
 from keras_encdec.scoring.scoring_options import ScoringOptions, score_columns
 from keras_encdec.scoring.text_scorer import ModelOrPath, TextScorer, open_scorers
 
 # Options that name files and do not change the scores.
-NO_SETTINGS = {"source", "moses_ini", "moses_ini_out", "moses_feature"}
+FILE_OPTIONS = {"source", "moses_ini", "moses_ini_out", "moses_feature"}
 # A rough number of bytes that a column adds to a line, to estimate the size of the output.
 COLUMN_BYTES = 11
 
@@ -50,7 +50,7 @@ class ShardScorer:
         self._scorers = [TextScorer.open(model, options.dtype) for model in models]
         # In this process, two threads score a shard each. A process of its own scores several windows of its shard at
         # the same time.
-        self._side_by_side = WINDOWS if own_process else 1
+        self._side_by_side = WINDOWS_AT_ONCE if own_process else 1
         # A model of limited context counts the n-grams of all threads together, so one shard is scored at a time.
         counts = any(scorer.ngram_counts is not None for scorer in self._scorers)
         self._turn = threading.Lock() if counts else contextlib.nullcontext()
@@ -160,7 +160,7 @@ def score_in_shards(
         in_step,
         [output, *([options.alignments] if options.alignments else [])],
         _settings(options, directories, sentences),
-        WINDOW,
+        WINDOW_LINES,
         options.shard_lines,
         known.group,
         COLUMN_BYTES * len(columns),
@@ -195,7 +195,7 @@ def _settings(
     options: ScoringOptions, directories: Sequence[ModelDirectory], sentences: Sentences | None
 ) -> dict[str, object]:
     """Describes everything that determines the scores, apart from the lines."""
-    values = {name: value for name, value in options.output_settings.items() if name not in NO_SETTINGS}
+    values = {name: value for name, value in options.output_settings.items() if name not in FILE_OPTIONS}
     text = "\n".join(sentences.texts) if sentences else ""
     return {
         "software": software(),

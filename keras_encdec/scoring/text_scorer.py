@@ -147,14 +147,6 @@ class TextScorer:
         """See `Scorer.ngram_counts`."""
         return self._scorer.ngram_counts
 
-    def unknown_counts(self, pairs: Sequence[WordPair]) -> list[int]:
-        """Counts the target words outside the shortlist, for each pair: list of int.
-
-        This is the paper's word penalty. The network sees all unknown words as one word, which has the sum of their
-        probabilities, so that the score of a target with unknown words is too high.
-        """
-        return _unknown_counts(self.directory, _ids(self.directory, pairs)[0])[0]
-
 
 ModelOrPath = str | os.PathLike[str] | ModelDirectory | TextScorer
 

@@ -19,7 +19,7 @@ PADDING, UNKNOWN, END = 0, 1, 2
 #: Spelling of the unknown word in output.
 UNKNOWN_WORD = "<unk>"
 FIRST_WORD = 3
-#: Maximum number of characters of a word that are read or spelt; the rest of a longer word is cut off.
+#: Maximum number of characters of a word that are read or spelled; the rest of a longer word is cut off.
 LONGEST_WORD = 50
 #: Width of a spelling: the characters and the end mark.
 SPELLING_WIDTH = LONGEST_WORD + 1
@@ -43,7 +43,7 @@ class Vocabulary:
 
     Args:
         words: iterable of str, distinct.
-        characters: Vocabulary of the characters that words outside the shortlist are spelt with, see
+        characters: Vocabulary of the characters that words outside the shortlist are spelled with, see
             `OpenVocabulary`. Defaults to `None`: all words outside the shortlist are the unknown word.
 
     Raises:

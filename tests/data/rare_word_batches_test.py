@@ -36,14 +36,14 @@ def words_of(vocabulary, characters, rows):
 def test_each_rare_word_has_its_characters(prepared, widths):
     pairs, source, target = prepared
     [batch] = itertools.islice(Batches(pairs, 32, widths=widths).stream(), 1)
-    spelt = []
+    spelled = []
     for width in (10, 20, 51):
         characters, positions = batch[f"target_characters_{width}"], batch[f"target_positions_{width}"]
         used = characters[:, 0] > 0
         assert widths or used.all()
         assert (batch["target"].ravel()[positions[used]] == UNKNOWN).all()
-        spelt += words_of(target, characters, used)
-    assert len(spelt) == np.count_nonzero(batch["target"] == UNKNOWN) > 10
+        spelled += words_of(target, characters, used)
+    assert len(spelled) == np.count_nonzero(batch["target"] == UNKNOWN) > 10
     rows = np.concatenate([np.pad(batch[f"source_characters_{w}"], ((0, 0), (0, 51 - w))) for w in (10, 20, 51)])
     rare = batch["source"][batch["source"] >= pairs.first_rare_id("source")] - pairs.first_rare_id("source")
     assert (rows[rare, 0] > 0).all() and len(np.unique(rare)) == np.count_nonzero(rows[:, 0])

@@ -33,11 +33,11 @@ def as_words(hypothesis):
 @pytest.mark.parametrize(
     "sampler", [BeamSampler(3, num_best=2, length_penalty=0.7), GreedySampler(), RandomSampler(3, seed=1)]
 )
-def test_unknown_words_are_spelt_and_the_sum_is_the_score(sampler, uncompiled):
+def test_unknown_words_are_spelled_and_the_sum_is_the_score(sampler, uncompiled):
     model = with_unknown_words()
     results = Generator(model).generate(SOURCES, sampler, spellings=SPELLINGS, max_length=4)
     weights = {name: array.astype("float64") for name, array in to_symbols(model).items()}
-    spelt = 0
+    spelled = 0
     for (source, _), hypotheses in zip(PAIRS, results, strict=True):
         for hypothesis in hypotheses:
             assert len(hypothesis.spellings) == hypothesis.ids.count(UNKNOWN)
@@ -47,8 +47,8 @@ def test_unknown_words_are_spelt_and_the_sum_is_the_score(sampler, uncompiled):
             assert bool(hypothesis.spelling_log_prob) == bool(hypothesis.spellings)
             penalty = ((5 + len(hypothesis.ids)) / 6) ** getattr(sampler, "length_penalty", 0)
             assert abs(hypothesis.score - hypothesis.log_prob / penalty) < 1e-4
-            spelt += len(hypothesis.spellings)
-    assert spelt > 3
+            spelled += len(hypothesis.spellings)
+    assert spelled > 3
 
 
 def test_an_ensemble_of_equal_models_spells_as_one(uncompiled):

@@ -43,7 +43,7 @@ def check_scores(directory, model, number):
 
 
 @pytest.mark.usefixtures("uncompiled")
-def test_scores_and_spelt_targets_equal_those_of_python(tmp_path, monkeypatch):
+def test_scores_and_spelled_targets_equal_those_of_python(tmp_path, monkeypatch):
     samplers = {name: registered_samplers()[name] for name in ("beam", "sample")}
     monkeypatch.setattr("keras_encdec.export.served_model.registered_samplers", lambda: samplers)
     directory, model = served_hybrid(tmp_path, "both")
@@ -58,7 +58,7 @@ def test_scores_and_spelt_targets_equal_those_of_python(tmp_path, monkeypatch):
     assert "<unk>" not in written and {"語", "a", "b"} & {word[0] for word in written}
     drawn = call(model, "sample", source=SOURCES, seed=range(5), temperature=[1.0] * 5)
     assert b"<unk>" not in b" ".join(drawn["target"])
-    # A word of the shortlist that was spelt scores otherwise.
+    # A word of the shortlist that was spelled scores otherwise.
     free = [i for i, target in enumerate(drawn["target"]) if not {b"t0", b"t1", b"t2"} & set(target.split())]
     again = call(model, "score", source=[SOURCES[i] for i in free], target=drawn["target"][free])
     np.testing.assert_allclose(drawn["log_prob"][free], again["log_prob"], atol=1e-4)

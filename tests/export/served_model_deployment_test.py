@@ -62,8 +62,8 @@ def test_manifests_keep_the_schemas_of_kubernetes(path):
     kubernetes_validate = pytest.importorskip("kubernetes_validate")
     for document in documents(path):
         kubernetes_validate.validate(document, "1.34", strict=True)
-    document["misspelt"] = 1
-    with pytest.raises(kubernetes_validate.ValidationError, match="misspelt"):
+    document["misspelled"] = 1
+    with pytest.raises(kubernetes_validate.ValidationError, match="misspelled"):
         kubernetes_validate.validate(document, "1.34", strict=True)
 
 

@@ -9,7 +9,7 @@ from keras_encdec.models import RecurrentEncoderDecoder
 from keras_encdec.text.vocabulary import SPELLING_WIDTH
 
 SIZES = {"layers": 1, "units": 4, "embedding_dim": 3, "attention": "global"}
-LONG = [3, 4, 5] * 20  # more characters than are read or spelt
+LONG = [3, 4, 5] * 20  # more characters than are read or spelled
 # Words are ids, or lists of the ids of their characters.
 PAIRS = [
     ([4, [3, 4], 5], [3, [4, 3, 3, 1], [5], 4]),

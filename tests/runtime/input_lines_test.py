@@ -71,7 +71,7 @@ def test_lines_are_read_from_a_pipe():
 
 @contextlib.contextmanager
 def standard_input(data):
-    """Replaces the standard input by the data in the `with` block."""
+    """Replaces the standard input with the data in the `with` block."""
     kept = os.dup(0)
     with tempfile.TemporaryFile() as file:
         file.write(data)

@@ -25,8 +25,8 @@ TM= 0.2 0.3
 @pytest.fixture
 def bucket(store, model_dirs, tmp_path, monkeypatch):  # noqa: F811
     """The store, with the model `forward`, a table and its moses.ini."""
-    monkeypatch.setattr(record_scorer, "WINDOW", 4)
-    monkeypatch.setattr(sharded_scoring, "WINDOW", 4)
+    monkeypatch.setattr(record_scorer, "WINDOW_LINES", 4)
+    monkeypatch.setattr(sharded_scoring, "WINDOW_LINES", 4)
     local_copy.cache_clear()
     store.files.put(os.fspath(model_dirs / "forward"), "bucket/model", recursive=True)
     write(tmp_path / "table.gz", "\n".join(LINES).encode())

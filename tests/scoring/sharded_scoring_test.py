@@ -29,8 +29,8 @@ PAIRS = [(f"le chat {'noir ' * (i % 4)}", f"the cat {i % 7} {'house ' * (i % 3)}
 
 @pytest.fixture(autouse=True)
 def small_windows(monkeypatch):
-    monkeypatch.setattr(record_scorer, "WINDOW", 4)
-    monkeypatch.setattr(sharded_scoring, "WINDOW", 4)
+    monkeypatch.setattr(record_scorer, "WINDOW_LINES", 4)
+    monkeypatch.setattr(sharded_scoring, "WINDOW_LINES", 4)
 
 
 @pytest.fixture(params=OPTIONS)

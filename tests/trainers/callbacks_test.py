@@ -47,7 +47,7 @@ def test_bleu_is_that_of_the_current_weights_and_unknown_words_never_match():
 
 
 @pytest.mark.usefixtures("uncompiled")
-def test_spelt_words_match_by_their_characters():
+def test_spelled_words_match_by_their_characters():
     model = hybrid()
     always(model.decoder, UNKNOWN)
     # Spells a word of one character.

@@ -1,4 +1,4 @@
-"""A hybrid word-character model from training to scores and spelt targets, on text."""
+"""A hybrid word-character model from training to scores and spelled targets, on text."""
 
 import dataclasses
 import itertools
@@ -9,7 +9,7 @@ from tiny_trainings import QUICK
 from undrawn import undrawn
 
 from keras_encdec.analysis import phrase_vectors, report
-from keras_encdec.analysis.page.state_sections import SpeltWord, spelt_words
+from keras_encdec.analysis.page.state_sections import SpelledWord, spelled_words
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding.text_generator import TextGenerator
 from keras_encdec.errors import InputError
@@ -67,7 +67,7 @@ def test_from_text_to_scores_and_targets(corpus, eager, uncompiled):
     np.testing.assert_allclose(scores.log_prob[2], scores.log_prob[3], atol=1e-4)
     alone = [scorer.score([pair])[0] for pair in pairs]
     np.testing.assert_allclose(scores.log_prob, alone, atol=1e-3)
-    # The scores of generated targets are those of the scorer where no shortlisted word was spelt.
+    # The scores of generated targets are those of the scorer where no shortlisted word was spelled.
     lines = ["a unseen b", "", "長い"]
     found = TextGenerator([directory]).generate(lines, max_length=3)
     for line, [best] in zip(lines, found, strict=True):
@@ -107,8 +107,8 @@ def check_report_and_page(corpus, directory):
     first, second = phrase_vectors(directory, ["unseen", "x"]).array
     assert not np.array_equal(first, second), "two rows of one batch: only their characters differ"
     trained = "x" * 50
-    spelt = spelt_words(directory, [["a", trained, "new"], ["b", trained]], [["new"], [trained]])
-    assert spelt == [SpeltWord("new", 1, 1, False), SpeltWord(trained, 2, 1, True)]
+    spelled = spelled_words(directory, [["a", trained, "new"], ["b", trained]], [["new"], [trained]])
+    assert spelled == [SpelledWord("new", 1, 1, False), SpelledWord(trained, 2, 1, True)]
 
 
 def check_pruned_training(config, data, folder, directory):

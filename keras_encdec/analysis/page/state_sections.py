@@ -1,4 +1,4 @@
-"""Writes the sections about gates, attention, and the words that a model spelt by their characters."""
+"""Writes the sections about gates, attention, and the words that a model spelled by their characters."""
 
 import collections
 import dataclasses
@@ -16,8 +16,8 @@ from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.text.vocabulary import characters_of, spelled_word
 from keras_encdec.trainers.training_files import PREPARED
 
-# Numbers of units at either end of an order, of example words of a unit, and of spelt words that the page shows.
-ENDS, EXAMPLES, SHOWN_SPELT = 8, 5, 100
+# Numbers of units at either end of an order, of example words of a unit, and of spelled words that the page shows.
+ENDS, EXAMPLES, SHOWN_SPELLED = 8, 5, 100
 
 
 def gate_section(shown: Sequence[PhraseGates], corpus: Sequence[PhraseGates]) -> Section:
@@ -107,12 +107,12 @@ def attention_section(translations: Sequence[TextHypothesis]) -> Section:
 
 
 @dataclasses.dataclass(frozen=True)
-class SpeltWord:
-    """A word that a model spelt.
+class SpelledWord:
+    """A word that a model spelled.
 
     Attributes:
         word: str.
-        count: int. Number of times that it was spelt.
+        count: int. Number of times that it was spelled.
         in_references: int. In how many of these cases the reference of the sentence contains it.
         was_trained: bool. Whether a target of the training has the word; `None` if the training data are gone.
     """
@@ -123,35 +123,35 @@ class SpeltWord:
     was_trained: bool | None
 
 
-def spelt_words(
+def spelled_words(
     directory: ModelDirectory, translations: Sequence[Sequence[str]], references: Sequence[Sequence[str]]
-) -> list[SpeltWord]:
-    """Collects the words of translations that a model spelt: those outside its shortlist.
+) -> list[SpelledWord]:
+    """Collects the words of translations that a model spelled: those outside its shortlist.
 
     Args:
         directory: ModelDirectory of a model that spells words.
         translations, references: list of n lists of words.
 
     Returns:
-        list of SpeltWord: first those that no target of the training has, then the most frequent ones.
+        list of SpelledWord: first those that no target of the training has, then the most frequent ones.
     """
     known, trained = set(directory.target_vocabulary.words), _trained_words(directory)
     counts: collections.Counter[str] = collections.Counter()
     found: collections.Counter[str] = collections.Counter()
     for translation, reference in zip(translations, references, strict=True):
         there = set(map(characters_of, reference))
-        spelt = [word for word in translation if word not in known]
-        counts.update(spelt)
-        found.update(word for word in spelt if word in there)
+        spelled = [word for word in translation if word not in known]
+        counts.update(spelled)
+        found.update(word for word in spelled if word in there)
     words = [
-        SpeltWord(word, count, found[word], None if trained is None else word in trained)
+        SpelledWord(word, count, found[word], None if trained is None else word in trained)
         for word, count in counts.items()
     ]
     return sorted(words, key=lambda word: (word.was_trained is not False, -word.count, word.word))
 
 
 def _trained_words(directory: ModelDirectory) -> set[str] | None:
-    """Returns the rare words of the training targets, as they are spelt; `None` if the training data are gone."""
+    """Returns the rare words of the training targets, as they are spelled; `None` if the training data are gone."""
     folder, characters = directory.path / PREPARED, directory.target_vocabulary.characters
     if characters is None or not os.path.exists(folder / SUMMARY):
         return None
@@ -159,11 +159,11 @@ def _trained_words(directory: ModelDirectory) -> set[str] | None:
     return None if spellings is None else {spelled_word(row.tolist(), characters) for row in spellings}
 
 
-def spelt_words_section(words: Sequence[SpeltWord]) -> Section:
-    """Writes which words a model spelt, and which of them no target of its training has.
+def spelled_words_section(words: Sequence[SpelledWord]) -> Section:
+    """Writes which words a model spelled, and which of them no target of its training has.
 
     Args:
-        words: list of SpeltWord, in order.
+        words: list of SpelledWord, in order.
     """
     header = "word", "times", "in the reference", "in the training targets"
     seen = {True: "yes", False: "no", None: "training data are gone"}
@@ -171,14 +171,14 @@ def spelt_words_section(words: Sequence[SpeltWord]) -> Section:
     new = [word for word in words if word.was_trained is False]
     body = fill(
         "sections.html",
-        "spelt_words",
+        "spelled_words",
         words=sum(word.count for word in words),
         distinct=len(words),
         found=sum(word.in_references for word in words),
         is_known=all(word.was_trained is not None for word in words),
         new=sum(word.count for word in new),
         new_found=sum(word.in_references for word in new),
-        table_=Table("Spelt words, those that are new first", header, rows[:SHOWN_SPELT]),
+        table_=Table("Spelled words, those that are new first", header, rows[:SHOWN_SPELLED]),
     )
-    title = "Words that were spelt"
+    title = "Words that were spelled"
     return Section("spelt-words", title, body, {"spelt_words": Table(title, header, rows)})
