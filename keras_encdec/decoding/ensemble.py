@@ -11,6 +11,7 @@ from keras_encdec.backend.types import Memory, State, Tensor
 from keras_encdec.formats.fields import LARGEST
 from keras_encdec.models.contract import Decoder
 from keras_encdec.models.translation_model import TranslationModel
+from keras_encdec.models.word_tables import NO_TABLES, WordTables, looking_up, tables_of
 
 #: The states, or the memories, of the models of an ensemble, by the number of the model: "0", "1", and so on.
 EnsembleState: TypeAlias = dict[str, State]
@@ -66,13 +67,16 @@ class Ensemble(keras.layers.Layer):
         """The decoders of the models."""
         return [model.decoder for model in self.models]
 
-    def start(self, source: Tensor, characters: Sequence[Tensor] = ()) -> tuple[EnsembleState, EnsembleMemory]:
+    def start(
+        self, source: Tensor, characters: Sequence[Tensor] = (), tables: WordTables = NO_TABLES
+    ) -> tuple[EnsembleState, EnsembleMemory]:
         """Encodes sources.
 
         Args:
             source: integer ids `(sources, time)`.
             characters: the spellings of rare words, for models that read characters, see `TranslationModel.encode`.
                 Defaults to none.
+            tables: word tables of the models, see `WordTableCache`. Defaults to none.
 
         Returns:
             tuple of the initial state and the memory, each a dict with that of each model.
@@ -80,7 +84,8 @@ class Ensemble(keras.layers.Layer):
         state, memory = {}, {}
         for number, model in enumerate(self.models):
             given = (source, characters) if len(characters) else (source,)
-            state[str(number)], memory[str(number)] = model.start(*given)
+            with looking_up(model.encoder, tables_of(tables, number, "encoder")):
+                state[str(number)], memory[str(number)] = model.start(*given)
         return state, memory
 
     def candidate_weights(self, words: Tensor, allowed: Tensor) -> EnsembleCandidates:
@@ -96,6 +101,7 @@ class Ensemble(keras.layers.Layer):
         memory: EnsembleMemory,
         source_of_row: Tensor | None = None,
         candidates: EnsembleCandidates | None = None,
+        tables: WordTables = NO_TABLES,
     ) -> tuple[Tensor, EnsembleState]:
         """Computes ln p of every id as the next word, and the next state; see `Decoder.next_log_probs`.
 
@@ -106,6 +112,7 @@ class Ensemble(keras.layers.Layer):
             source_of_row: int32 tensor `(rows,)`. Defaults to `None`: rows grouped evenly, see `Decoder`.
             candidates: dict with the output weights of each model, from `candidate_weights`. Defaults to `None`: all
                 words may follow.
+            tables: see `start`. Defaults to none.
 
         Returns:
             tuple of ln p in nats, float tensor `(rows, vocabulary)`, or `(rows, candidates)`, and the new state.
@@ -113,9 +120,10 @@ class Ensemble(keras.layers.Layer):
         log_probs, new = [], {}
         for number, decoder in enumerate(self.decoders):
             key = str(number)
-            model_log_probs, new[key] = decoder.next_log_probs(
-                previous, state[key], memory[key], source_of_row, candidates[key] if candidates else None
-            )
+            with looking_up(decoder, tables_of(tables, number, "decoder")):
+                model_log_probs, new[key] = decoder.next_log_probs(
+                    previous, state[key], memory[key], source_of_row, candidates[key] if candidates else None
+                )
             log_probs.append(model_log_probs)
         return self._averaged(log_probs), new
 

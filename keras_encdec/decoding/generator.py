@@ -16,6 +16,7 @@ from keras_encdec.decoding.search import Hypothesis, Search, SearchFunctions, ta
 from keras_encdec.decoding.search_batches import LENGTH_FACTOR, SearchBatch, SearchBatches
 from keras_encdec.decoding.unknown_speller import UnknownSpeller
 from keras_encdec.models.translation_model import TranslationModel, copy_weights, model_in_dtype
+from keras_encdec.models.word_tables import NO_TABLES, WordTableCache, WordTables
 from keras_encdec.runtime.workers import available_processors, in_order, threads
 from keras_encdec.text.vocabulary import FIRST_WORD
 
@@ -67,6 +68,7 @@ class Generator:
         self._computed = [(model, model_in_dtype(model, dtype or model.compute_dtype)) for model in models]
         ensemble = Ensemble([computed for _, computed in self._computed], weights, average)
         self._functions = SearchFunctions(ensemble)
+        self._word_tables = WordTableCache(ensemble.models)
         spells = [decoder.speller is not None for decoder in ensemble.decoders]
         if any(spells) != all(spells):
             raise ValueError("found models that spell unknown words and models that do not, expected only one kind")
@@ -123,8 +125,9 @@ class Generator:
         requests = self._batches.requests(sources, max_length_factor, max_length, first, candidates, spellings)
         self._copy_trained_weights()
         results: list[list[Hypothesis]] = [[] for _ in requests.sources]
+        tables = self._word_tables.tables(sum(map(len, requests.sources)))
         search = functools.partial(
-            self._search, sampler=sampler, with_attention=with_attention, full_scores=full_scores
+            self._search, sampler=sampler, with_attention=with_attention, full_scores=full_scores, tables=tables
         )
         with threads(self._side_by_side) as executor:
             batches = self._batches.batches(requests, sampler)
@@ -155,7 +158,7 @@ class Generator:
                 copy_weights(model, computed)
 
     def _search(
-        self, batch: SearchBatch, sampler: Sampler, with_attention: bool, full_scores: bool
+        self, batch: SearchBatch, sampler: Sampler, with_attention: bool, full_scores: bool, tables: WordTables
     ) -> tuple[SearchBatch, list[list[Hypothesis]]]:
         """Returns a batch, and the hypotheses of each of its rows."""
         search = Search(
@@ -167,11 +170,12 @@ class Generator:
             with_attention,
             batch.candidates,
             batch.characters,
+            tables,
         )
         found = search.run()
         if batch.candidates is None or not full_scores:
             return batch, found
-        return batch, with_full_scores(self._functions, sampler, batch.source, found, batch.characters)
+        return batch, with_full_scores(self._functions, sampler, batch.source, found, batch.characters, tables)
 
 
 def _check_numbers(hypotheses: Sequence[Hypothesis], source: Sequence[int]) -> None:
@@ -188,6 +192,7 @@ def with_full_scores(
     source: np.ndarray,
     found: Sequence[Sequence[Hypothesis]],
     characters: Sequence[np.ndarray] = (),
+    tables: WordTables = NO_TABLES,
 ) -> list[list[Hypothesis]]:
     """Computes ln p of hypotheses again, with the probabilities of all words, and ranks them by the new scores.
 
@@ -196,7 +201,8 @@ def with_full_scores(
         sampler: Sampler that found them.
         source: int32 array `(sources, time)`, padded ids.
         found: the hypotheses of each source.
-        characters: see `SearchFunctions.start`. Defaults to no characters.
+        characters: see `Ensemble.start`. Defaults to no characters.
+        tables: word tables of the models, see `WordTableCache`. Defaults to none.
 
     Returns:
         list with a list of hypotheses for each source, the best first; samples keep their order.
@@ -209,12 +215,12 @@ def with_full_scores(
     for row, each in zip(ids, targets, strict=True):
         for column, target in zip(row, each, strict=False):
             column[: len(target)] = target
-    state, memory = functions.start(source, characters)
+    state, memory = functions.start(source, characters, tables)
     state = take(state, np.repeat(np.arange(len(source)), most))
     previous, totals = np.zeros((len(source), most), np.int32), np.zeros((len(source), most))
     for step in range(steps):
         words = ids[:, :, step]
-        log_probs, state = functions.log_probs(previous, words, state, memory)
+        log_probs, state = functions.log_probs(previous, words, state, memory, tables)
         totals += np.where(words != 0, ops.convert_to_numpy(log_probs), 0.0)
         previous = words
     rescored = [

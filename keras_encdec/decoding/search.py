@@ -13,6 +13,7 @@ from keras_encdec.backend.types import SearchState, Structure, Tensor
 from keras_encdec.decoding.ensemble import Ensemble, EnsembleCandidates, EnsembleMemory, EnsembleState
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.search_batches import Candidates, words_of_columns
+from keras_encdec.models.word_tables import NO_TABLES, WordTables
 from keras_encdec.text.vocabulary import END, PADDING
 
 #: Candidate words as a step reads them: their ids, "words", and their output weights, "weights".
@@ -56,6 +57,7 @@ class SearchFunctions:
         draws: np.ndarray | None = None,
         with_attention: bool = False,
         candidates: SearchCandidates | None = None,
+        tables: WordTables = NO_TABLES,
     ) -> tuple[dict[str, Tensor], SearchState, EnsembleState]:
         """Takes a step, compiled once for all samplers of one `step_key`.
 
@@ -67,6 +69,7 @@ class SearchFunctions:
             draws: see `Sampler.step`. Optional.
             with_attention: bool. Whether to return the attention of each row. Defaults to `False`.
             candidates: from `candidates`. Defaults to `None`: all words may follow.
+            tables: word tables of the models, see `WordTableCache`. Defaults to none.
 
         Returns:
             tuple of three dicts: the fields of the `Choice` that are not `None` and, `with_attention`, "attention"
@@ -77,7 +80,7 @@ class SearchFunctions:
             if key not in self._steps:
                 self._steps[key] = compiled_call(_Step(self._ensemble, sampler, with_attention))
         inputs = {} if draws is None else {"draws": draws}
-        return self._steps[key](words, search, state, memory, inputs, candidates or {})
+        return self._steps[key](words, search, state, memory, inputs, candidates or {}, tables)
 
     def candidates(self, candidates: Candidates) -> SearchCandidates:
         """Takes the output weights of candidate words."""
@@ -95,15 +98,17 @@ class _EnsembleCall(keras.layers.Layer):
 
 
 class _Start(_EnsembleCall):
-    def call(self, source: Tensor, characters: Sequence[Tensor] = ()) -> tuple[EnsembleState, EnsembleMemory]:
-        return self.ensemble.start(source, characters)
+    def call(
+        self, source: Tensor, characters: Sequence[Tensor], tables: WordTables
+    ) -> tuple[EnsembleState, EnsembleMemory]:
+        return self.ensemble.start(source, characters, tables)
 
 
 class _LogProbs(_EnsembleCall):
     def call(
-        self, previous: Tensor, words: Tensor, state: EnsembleState, memory: EnsembleMemory
+        self, previous: Tensor, words: Tensor, state: EnsembleState, memory: EnsembleMemory, tables: WordTables
     ) -> tuple[Tensor, EnsembleState]:
-        log_probs, state = self.ensemble.next_log_probs(ops.reshape(previous, (-1,)), state, memory)
+        log_probs, state = self.ensemble.next_log_probs(ops.reshape(previous, (-1,)), state, memory, tables=tables)
         chosen = ops.take_along_axis(ops.cast(log_probs, "float32"), ops.reshape(words, (-1, 1)), axis=1)
         return ops.reshape(chosen, ops.shape(words)), state
 
@@ -126,9 +131,10 @@ class _Step(_EnsembleCall):
         memory: EnsembleMemory,
         inputs: dict[str, Tensor],
         candidates: SearchCandidates,
+        tables: WordTables,
     ) -> tuple[dict[str, Tensor], SearchState, EnsembleState]:
         log_probs, state = self.ensemble.next_log_probs(
-            ops.reshape(words, (-1,)), state, memory, candidates=candidates.get("weights")
+            ops.reshape(words, (-1,)), state, memory, candidates=candidates.get("weights"), tables=tables
         )
         attention = None
         if self.with_attention or self.sampler.needs_attention:
@@ -217,6 +223,7 @@ class Search:
         with_attention: bool. Whether to return the attention with each hypothesis. Defaults to `False`.
         candidates: Candidates, the words that may follow. Defaults to `None`: all words.
         characters: the spellings of rare words, see `Ensemble.start`. Defaults to none.
+        tables: word tables of the models, see `WordTableCache`. Defaults to none.
     """
 
     def __init__(
@@ -229,14 +236,15 @@ class Search:
         with_attention: bool = False,
         candidates: Candidates | None = None,
         characters: Sequence[np.ndarray] = (),
+        tables: WordTables = NO_TABLES,
     ) -> None:
-        self._functions, self._sampler = functions, sampler
+        self._functions, self._sampler, self._tables = functions, sampler, tables
         self._compiled = sampler.step_key, with_attention, source.shape[1], candidates and candidates.words.shape
         self._candidates = functions.candidates(candidates) if candidates else {}
         sources, rows, steps = len(source), sampler.rows_per_source, int(np.max(limits))
         # Groups of neighbouring sources that share their candidates. Each keeps as many sources as every other.
         self._groups = len(candidates.words) if candidates and len(candidates.words) < sources else 1
-        self._state, self._memory = functions.start(source, characters)
+        self._state, self._memory = functions.start(source, characters, self._tables)
         if rows > 1:
             self._state = take(self._state, np.repeat(np.arange(sources), rows))
         mask = {"source_mask": source != PADDING} if sampler.needs_attention else {}
@@ -279,6 +287,7 @@ class Search:
             draws,
             self._attention is not None,
             self._candidates,
+            self._tables,
         )
         self._words = chosen["words"]
         choice = {name: ops.convert_to_numpy(values) for name, values in chosen.items()}

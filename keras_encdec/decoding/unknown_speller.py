@@ -17,6 +17,7 @@ from keras_encdec.decoding.search import Hypothesis, Search, SearchFunctions
 from keras_encdec.models.characters import without_unspellable
 from keras_encdec.models.contract import Decoder
 from keras_encdec.models.translation_model import TranslationModel
+from keras_encdec.models.word_tables import NO_TABLES, WordTables
 from keras_encdec.text.vocabulary import END, FIRST_WORD, LONGEST_WORD, UNKNOWN
 
 # Maximum number of hypotheses, and of words, that are spelt together.
@@ -178,7 +179,9 @@ class _CharacterEnsemble(Ensemble):
         spellers = [model.decoder.speller for model in self.models]
         return [speller.decoder for speller in spellers if speller is not None]
 
-    def start(self, source: Tensor, characters: Sequence[Tensor] = ()) -> tuple[EnsembleState, EnsembleMemory]:
+    def start(
+        self, source: Tensor, characters: Sequence[Tensor] = (), tables: WordTables = NO_TABLES
+    ) -> tuple[EnsembleState, EnsembleMemory]:
         state, memory, begin = {}, {}, 0
         for number, decoder in enumerate(self.decoders):
             first = ops.cast(source[:, begin : begin + decoder.units], decoder.compute_dtype)

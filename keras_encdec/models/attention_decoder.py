@@ -149,7 +149,7 @@ class AttentionDecoder(RecurrentDecoder):
         addend = self.take_memory(memory["projected_summary"], rows, source_of_row) if self.summary else 0
         if self.input_feeding:
             addend = addend + self.feeding(self.input_dropout(state["attentional"]))
-        new = self.through_layers(self.embedded(previous), state, addend, one_step)
+        new = self.through_layers(previous, state, addend, one_step)
         return {**new, **self._attend(new[self._last_hidden], state, memory, source_of_row)}
 
     def features(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> Tensor:
@@ -160,11 +160,10 @@ class AttentionDecoder(RecurrentDecoder):
     ) -> Tensor | tuple[Tensor, Tensor]:
         state, memory = self.start(encoded)
         addend = ops.expand_dims(memory["projected_summary"], 1) if self.summary else 0
-        embedded = self.embedded(previous)
         if self.input_feeding:
-            states = self._fed(embedded, state, memory, addend, training)
+            states = self._fed(previous, state, memory, addend, training)
         else:
-            states = self.through_layers(embedded, state, addend, all_steps)
+            states = self.through_layers(previous, state, addend, all_steps)
             steps = ops.arange(ops.shape(previous)[1], dtype="int32")
             positions = ops.broadcast_to(steps, ops.shape(previous))
             attended = self._attended(states[self._last_hidden], memory, positions)
@@ -221,15 +220,15 @@ class AttentionDecoder(RecurrentDecoder):
     def _last_hidden(self) -> str:
         return f"hidden_{self.layers}"
 
-    def _fed(self, embedded: Tensor, state: State, memory: Memory, addend: Tensor, training: bool) -> State:
+    def _fed(self, previous: Tensor, state: State, memory: Memory, addend: Tensor, training: bool) -> State:
         """Computes the states of all steps with input feeding, one by one: each step needs h~ of the previous step."""
         first, *others = self.cells
-        inputs = {"projected": first.project_inputs(self.input_dropout(embedded)) + addend}
+        inputs = {"projected": self.projected(previous) + addend}
         if training and self.dropout:
             # Draws the dropout masks of all steps at once: of h~_{t-1}, and of the inputs of the layers above the
             # first.
-            shape = (*ops.shape(embedded)[:2], self.layers, self.units)
-            inputs["kept"] = self.input_dropout(ops.ones(shape, embedded.dtype)) > 0
+            shape = (*ops.shape(previous), self.layers, self.units)
+            inputs["kept"] = self.input_dropout(ops.ones(shape, self.compute_dtype)) > 0
         cells = [cell.step for cell in self.cells if isinstance(cell.step, RecurrentStep)]
         attention, position_weights = self.attention_layer.step, self.attention_layer.step_parameters
         parameters = {

@@ -3,6 +3,7 @@
 import dataclasses
 from typing import TYPE_CHECKING
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -50,7 +51,19 @@ class TensorSpec:
         return tuple(steps if size is None else size for size in self.shape)
 
 
-class Decoder(NamedWeights):
+class ModelSide(NamedWeights):
+    """Base of encoders and decoders: what they compute from each word alone, see `WordTableCache`."""
+
+    def word_layers(self) -> list[keras.layers.Layer]:
+        """Returns the layers whose weights `word_tables` depends on. Defaults to none: there are no tables."""
+        return []
+
+    def word_tables(self) -> list[Tensor]:
+        """Computes what depends on a word alone, for all words: tensors `(vocabulary_size, ...)`."""
+        return []
+
+
+class Decoder(ModelSide):
     """Base of decoders, which predict a target word by word.
 
     A decoder has a `state`, which changes with every word, and a `memory` of the source, which does not:
@@ -296,7 +309,7 @@ class Decoder(NamedWeights):
         return ops.pad(target, [[0, 0], [1, 0]])[:, :-1]
 
 
-class Encoder(NamedWeights):
+class Encoder(ModelSide):
     """Base of encoders.
 
     A subclass defines `encoded_spec` and `call`. An encoder that reads a source strictly from left to right can also

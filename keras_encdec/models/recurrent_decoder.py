@@ -11,6 +11,7 @@ from keras_encdec.layers.recurrence import run_recurrence
 from keras_encdec.layers.recurrent_cell import RecurrentCell
 from keras_encdec.models.contract import Decoder, TensorSpec
 from keras_encdec.models.recurrent_layers import RecurrentLayers, dense, recurrent_cell
+from keras_encdec.models.word_tables import looked_up, tables_in_use
 from keras_encdec.text.vocabulary import END
 
 
@@ -108,7 +109,7 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
     def advance(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> State:
         rows = ops.shape(previous)[0]
         projected_summary = self.take_memory(memory["projected_summary"], rows, source_of_row) if self.summary else 0
-        return self.through_layers(self.embedded(previous), state, projected_summary, one_step)
+        return self.through_layers(previous, state, projected_summary, one_step)
 
     def features(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> Tensor:
         return self.input_dropout(state[f"hidden_{self.layers}"])
@@ -125,7 +126,7 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
     def call(self, previous: Tensor, encoded: Encoded) -> Tensor:
         state, memory = self.start(encoded)
         projected_summary = ops.expand_dims(memory["projected_summary"], 1) if self.summary else 0
-        states = self.through_layers(self.embedded(previous), state, projected_summary, all_steps)
+        states = self.through_layers(previous, state, projected_summary, all_steps)
         return self.logits(self.features(previous, states, memory))
 
     def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
@@ -145,15 +146,25 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
             symbols.update({f"decoder.{name}.1": where for name, where in columns})
         return symbols
 
+    @property
+    def first_cells(self) -> list[RecurrentCell]:
+        return self.cells[:1]
+
+    # 0 is read as the end of sequence.
     def embedded(self, previous: Tensor) -> Tensor:
-        """Looks up the embeddings of the previous words; 0 is read as the end of sequence."""
         return self.embedding(ops.where(ops.equal(previous, 0), ops.full_like(previous, END), previous))
 
-    def through_layers(self, inputs: Tensor, state: State, addend: Tensor | int, run: Callable[..., State]) -> State:
-        """Computes the new states of all layers, from the inputs of the first layer.
+    def projected(self, previous: Tensor) -> Tensor:
+        """Projects the previous words for the first layer, `(..., gates * units)`."""
+        if tables := tables_in_use(self):
+            return looked_up(tables[0], previous)
+        return self.cells[0].project_inputs(self.input_dropout(self.embedded(previous)))
+
+    def through_layers(self, previous: Tensor, state: State, addend: Tensor | int, run: Callable[..., State]) -> State:
+        """Computes the new states of all layers.
 
         Args:
-            inputs: float tensor `(..., embedding_dim)`, of one step or of all steps.
+            previous: integer tensor, the words before one step, `(batch,)`, or before all steps, `(batch, time)`.
             state: dict of tensors, before these steps.
             addend: float tensor, added to the projected inputs of the first layer; 0 for nothing.
             run: `one_step` or `all_steps`.
@@ -161,11 +172,13 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
         Returns:
             dict of tensors: the states of the one step, or of all steps.
         """
-        new = {}
+        new: State = {}
+        inputs: Tensor = None
         for number, cell in enumerate(self.cells, start=1):
-            projected = cell.project_inputs(self.input_dropout(inputs))
             if number == 1:
-                projected = projected + addend
+                projected = self.projected(previous) + addend
+            else:
+                projected = cell.project_inputs(self.input_dropout(inputs))
             states = run(cell, projected, {part: state[f"{part}_{number}"] for part in cell.state_widths})
             inputs = states["hidden"]
             new.update({f"{part}_{number}": tensor for part, tensor in states.items()})

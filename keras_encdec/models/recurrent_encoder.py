@@ -11,6 +11,7 @@ from keras_encdec.layers.recurrent_cell import RecurrentCell
 from keras_encdec.models.characters import CharacterReader
 from keras_encdec.models.contract import Encoder, TensorSpec
 from keras_encdec.models.recurrent_layers import RecurrentLayers, dense, recurrent_cell
+from keras_encdec.models.word_tables import looked_up, tables_in_use
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
@@ -135,12 +136,18 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
 
     def call(self, source: Tensor, rare: Tensor | None = None) -> Encoded:
         mask = ops.not_equal(source, 0)
-        inputs = self._embedded(words_reversed(source, mask) if self.reverse_source else source, rare)
+        words = words_reversed(source, mask) if self.reverse_source else source
+        tables = tables_in_use(self)
+        inputs: Tensor = None if tables else self._embedded(words, rare)
         encoded = {}
         for number, cells in enumerate(self.cells, start=1):
-            inputs = self.input_dropout(inputs)
-            # A second cell in a layer reads from right to left.
-            runs = [self._run(cell, inputs, mask, backwards=bool(i)) for i, cell in enumerate(cells)]
+            # A second cell in a layer reads from right to left: in direction 1.
+            if number == 1 and tables:
+                projected = [looked_up(table, in_direction(words, i)) for i, table in enumerate(tables)]
+            else:
+                inputs = self.input_dropout(inputs)
+                projected = [cell.project_inputs(in_direction(inputs, i)) for i, cell in enumerate(cells)]
+            runs = [self._run(*pair, mask, i) for i, pair in enumerate(zip(cells, projected, strict=True))]
             outputs, lasts = zip(*runs, strict=True)
             # Restores the cell's order, as a loop may change the order of a dict.
             parts = cells[0].state_widths
@@ -166,17 +173,32 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
         rows = ops.where(is_rare, source - (self.vocabulary_size - 1), 0)
         return self.embedding(ops.where(is_rare, 0, source)) + ops.take(rare, rows, axis=0)
 
-    def _run(self, cell: RecurrentCell, inputs: Tensor, mask: Tensor, backwards: bool) -> tuple[Tensor, State]:
-        """Computes the outputs `(batch, time, units)` and the last state of a cell."""
-        if backwards:
-            # Padding then comes first, and leaves the state at zero.
-            inputs, mask = ops.flip(inputs, axis=1), ops.flip(mask, axis=1)
-        rows = ops.shape(inputs)[0]
-        first = {part: ops.zeros((rows, width), inputs.dtype) for part, width in cell.state_widths.items()}
-        states = run_recurrence(cell.step, cell.project_inputs(inputs), first, cell.parameters(), mask)
-        outputs = states["hidden"]
+    def _run(self, cell: RecurrentCell, projected: Tensor, mask: Tensor, direction: int) -> tuple[Tensor, State]:
+        """Computes the outputs `(batch, time, units)` and the last state of a cell.
+
+        Args:
+            cell: RecurrentCell.
+            projected: float tensor `(batch, time, gates * units)`, in the order in which the cell reads.
+            mask: boolean tensor `(batch, time)`, in the order of the source.
+            direction: see `in_direction`.
+        """
+        rows = ops.shape(projected)[0]
+        first = {part: ops.zeros((rows, width), projected.dtype) for part, width in cell.state_widths.items()}
+        # From right to left, padding comes first, and leaves the state at zero.
+        states = run_recurrence(cell.step, projected, first, cell.parameters(), in_direction(mask, direction))
         last = {part: state[:, -1] for part, state in states.items()}
-        return (ops.flip(outputs, axis=1) if backwards else outputs), last
+        return in_direction(states["hidden"], direction), last
+
+    @property
+    def first_cells(self) -> list[RecurrentCell]:
+        return self.cells[0]
+
+    # Words outside the shortlist, which characters make vectors of, are in no table.
+    def word_layers(self) -> list[keras.layers.Layer]:
+        return super().word_layers() if self.reader is None else []
+
+    def word_tables(self) -> list[Tensor]:
+        return super().word_tables() if self.reader is None else []
 
     def weight_classes(self) -> dict[str, list[keras.Variable]]:
         layers = [[*cells] for cells in self.cells]
@@ -209,6 +231,11 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
             "annotations": self.annotations,
             **({} if self.reader_arguments is None else {"reader": self.reader_arguments}),
         }
+
+
+def in_direction(tensor: Tensor, direction: int) -> Tensor:
+    """Reverses the time axis, `(batch, time, ...)`, for a cell that reads from right to left: direction 1, not 0."""
+    return ops.flip(tensor, axis=1) if direction else tensor
 
 
 def words_reversed(tensor: Tensor, mask: Tensor) -> Tensor:

@@ -1,7 +1,9 @@
 """Base class of the encoder and the decoder of stacked recurrent layers, and how their parts are initialized."""
 
 import keras
+from keras import ops
 
+from keras_encdec.backend.types import Tensor
 from keras_encdec.layers.dropout import Dropout
 from keras_encdec.layers.factorized_embedding import FactorizedEmbedding
 from keras_encdec.layers.recurrent_cell import RecurrentCell, recurrent_cell_class
@@ -64,6 +66,23 @@ class RecurrentLayers(keras.layers.Layer):
             for layer in range(1, self.layers + 1)
             for part, width in widths.items()
         }
+
+    @property
+    def first_cells(self) -> list[RecurrentCell]:
+        """The cells that read the words: one for each direction."""
+        raise NotImplementedError
+
+    def embedded(self, words: Tensor) -> Tensor:
+        """Looks up the embeddings of words."""
+        return self.embedding(words)
+
+    def word_layers(self) -> list[keras.layers.Layer]:
+        return [self.embedding, *self.first_cells]
+
+    def word_tables(self) -> list[Tensor]:
+        """Computes the projected inputs of each word, `(vocabulary_size, gates * units)`, for each of `first_cells`."""
+        embedded = self.embedded(ops.arange(self.vocabulary_size, dtype="int32"))
+        return [cell.project_inputs(embedded) for cell in self.first_cells]
 
     def get_config(self) -> dict[str, object]:
         return {

@@ -13,6 +13,7 @@ from keras_encdec.backend.loops import counted_loop
 from keras_encdec.backend.operations import log_sum_exp, store_rows, take_rows
 from keras_encdec.backend.types import Memory, State, Tensor
 from keras_encdec.models.contract import Decoder, TensorSpec
+from keras_encdec.models.word_tables import WordTables, looking_up, tables_of
 from keras_encdec.scoring.prefix_tree import NodeBatches, PrefixTree, largest_batch
 from keras_encdec.text.vocabulary import END
 
@@ -38,6 +39,7 @@ class PrefixTreeDecoder(keras.layers.Layer):
         sources: int32 tensor `(batches, size)`: the source of each prefix.
         batches: int32 scalar, how many of the batches are in use.
         state, memory: dicts of tensors from the decoder's `start`, one row per source.
+        word_tables: word tables of the model, see `WordTableCache`; may be empty.
         spelled_slots: int32 tensor `(words,)`, the slots of prefixes after which a word is spelled, for a decoder with
             a `speller`. Defaults to `None`: no words.
 
@@ -64,6 +66,7 @@ class PrefixTreeDecoder(keras.layers.Layer):
         batches: Tensor,
         state: State,
         memory: Memory,
+        word_tables: WordTables,
         spelled_slots: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, ...]:
         state = self._in_dtypes(state, self.decoder.state_spec)
@@ -80,7 +83,8 @@ class PrefixTreeDecoder(keras.layers.Layer):
             source = sources[batch]
             rows = ops.where(parents[batch] < 0, source, parents[batch] + roots)
             state = {name: take_rows(table, rows) for name, table in states.items()}
-            features, state = self.decoder.step(previous[batch], state, memory, source)
+            with looking_up(self.decoder, tables_of(word_tables, 0, "decoder")):
+                features, state = self.decoder.step(previous[batch], state, memory, source)
             return (
                 store_rows(features_table, batch * size, features),
                 store_rows(totals, batch * size, total(ops.cast(features, matrix.dtype))),

@@ -17,6 +17,7 @@ from keras_encdec.data.rare_word_batches import by_length
 from keras_encdec.models.contract import TensorSpec
 from keras_encdec.models.log_probs import SPECIAL_IDS, check_sequences
 from keras_encdec.models.translation_model import TranslationModel, model_in_dtype
+from keras_encdec.models.word_tables import WordTableCache, WordTables
 from keras_encdec.runtime.workers import Item, Result, in_order
 from keras_encdec.scoring.ngram_scorer import NgramScorer
 from keras_encdec.scoring.pair_scorer import NgramCounts
@@ -78,6 +79,7 @@ class Scorer:
         self.model = model
         warn_if_slow(dtype or model.compute_dtype)
         computed = model_in_dtype(model, dtype or model.compute_dtype)
+        self._word_tables = WordTableCache([computed])
         decoder = computed.decoder
         self._state_spec, self._memory_spec = decoder.state_spec, decoder.memory_spec
         self._encoder: PrefixTreeEncoder | BatchEncoder = (
@@ -194,7 +196,8 @@ class Scorer:
     ) -> Iterator[tuple[np.ndarray, PairGroup, list[np.ndarray]]]:
         """Yields indices of pairs, their group, and what `PrefixTreeDecoder` returns for it: one array or two."""
         spellings = spellings or PairSpellings()
-        decode = functools.partial(self._decoded, with_attention, spellings)
+        tables = self._word_tables.tables(sum(len(source) + len(target) for source, target in pairs))
+        decode = functools.partial(self._decoded, with_attention, spellings, tables)
         yield from self._in_order(decode, self._groups(pairs, spellings))
 
     def _groups(
@@ -231,17 +234,21 @@ class Scorer:
         return slots, most
 
     def _decoded(
-        self, with_attention: bool, spellings: PairSpellings, item: tuple[np.ndarray, PairGroup, np.ndarray]
+        self,
+        with_attention: bool,
+        spellings: PairSpellings,
+        tables: WordTables,
+        item: tuple[np.ndarray, PairGroup, np.ndarray],
     ) -> tuple[np.ndarray, PairGroup, list[np.ndarray]]:
         indices, group, targets = item
-        state, memory = self._encoder.start(group.sources, group.source_lengths, group.rows, spellings.source)
+        state, memory = self._encoder.start(group.sources, group.source_lengths, group.rows, spellings.source, tables)
         rare = None
         if self._speller is not None and spellings.target is not None:
             rare = RareTargets(targets, group.paths, self.model.target_words + SPECIAL_IDS)
         further = [] if rare is None else [rare.slots]
 
         def decode(careful: bool) -> list[np.ndarray]:
-            outputs = self._decoders[careful, with_attention](*group.inputs, state, memory, *further)
+            outputs = self._decoders[careful, with_attention](*group.inputs, state, memory, tables, *further)
             return [ops.convert_to_numpy(output) for output in (outputs if with_attention or further else [outputs])]
 
         arrays = self._safe_sums(decode, lambda arrays: arrays[0][2, group.paths])

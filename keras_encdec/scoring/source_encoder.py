@@ -13,6 +13,7 @@ from keras_encdec.backend.types import Memory, State, Tensor
 from keras_encdec.data.rare_word_batches import local_sources
 from keras_encdec.models.contract import TensorSpec
 from keras_encdec.models.translation_model import TranslationModel
+from keras_encdec.models.word_tables import NO_TABLES, WordTables, looking_up, tables_of
 from keras_encdec.scoring.prefix_tree import NodeBatches, PrefixTree, largest_batch
 from keras_encdec.text.vocabulary import FIRST_WORD
 
@@ -36,7 +37,12 @@ class BatchEncoder:
         self._first_rare_id = None if model.encoder.reader is None else model.source_words + FIRST_WORD
 
     def start(
-        self, sources: np.ndarray, lengths: np.ndarray, rows: int, spellings: np.ndarray | None = None
+        self,
+        sources: np.ndarray,
+        lengths: np.ndarray,
+        rows: int,
+        spellings: np.ndarray | None = None,
+        tables: WordTables = NO_TABLES,
     ) -> tuple[State, Memory]:
         """See `PrefixTreeEncoder.start`. The results are NumPy arrays; bfloat16 and float16 become float32.
 
@@ -52,7 +58,7 @@ class BatchEncoder:
             characters: list[np.ndarray] = []
             if self._first_rare_id is not None and spellings is not None:
                 ids, characters = local_sources(ids, self._first_rare_id, spellings)
-            started = keras.tree.map_structure(ops.convert_to_numpy, self._call(ids, characters))
+            started = keras.tree.map_structure(ops.convert_to_numpy, self._call(ids, characters, tables))
             for table, tensors, specs in zip((state, memory), started, self._specs, strict=True):
                 for name, tensor in tensors.items():
                     axis = specs[name].time_axis
@@ -67,8 +73,9 @@ class _Start(keras.layers.Layer):
         self.model = model
         self.built = True
 
-    def call(self, source: Tensor, characters: list[Tensor]) -> tuple[State, Memory]:
-        state, memory = self.model.start(source, characters)
+    def call(self, source: Tensor, characters: list[Tensor], tables: WordTables) -> tuple[State, Memory]:
+        with looking_up(self.model.encoder, tables_of(tables, 0, "encoder")):
+            state, memory = self.model.start(source, characters)
         decoder = self.model.decoder
         return _for_numpy(state, decoder.state_spec), _for_numpy(memory, decoder.memory_spec)
 
@@ -116,7 +123,12 @@ class PrefixTreeEncoder:
         self._slots = slots
 
     def start(
-        self, sources: np.ndarray, lengths: np.ndarray, rows: int, spellings: np.ndarray | None = None
+        self,
+        sources: np.ndarray,
+        lengths: np.ndarray,
+        rows: int,
+        spellings: np.ndarray | None = None,
+        tables: WordTables = NO_TABLES,
     ) -> tuple[State, Memory]:
         """Computes the first state and the memory of each source.
 
@@ -127,6 +139,8 @@ class PrefixTreeEncoder:
             spellings: int array `(words, 51)`, the spellings of the words outside the shortlist, whose ids follow those
                 of the shortlist. Only a `BatchEncoder` of a model that reads characters uses them. Defaults to `None`:
                 there are no such words.
+            tables: word tables of the model, see `WordTableCache`, which an incremental encoder does not use. Defaults
+                to none.
 
         Returns:
             tuple: state and memory, dicts of tensors `(rows, ...)`, the first m rows for the sources.
