@@ -234,6 +234,7 @@ TESTED_WITH = {
     "backend/mirrored": "backend/distribution_test.py",
     "backend/replicas": "backend/distribution_test.py",
     "configuration": "trainers/training_config_test.py",
+    "decoding/ensemble": "decoding/generator_test.py",
     "decoding/generation_options": "decoding/generate_file_test.py",
     "decoding/target_files": "decoding/generate_file_test.py",
     "experiment/experiment_config": "experiment/experiment_file_test.py",
