@@ -91,7 +91,7 @@ def drawn_tasks(ratios: Mapping[str, float], main: str, seed: int) -> Iterator[l
 
     >>> draws = drawn_tasks({"fr": 1.0, "de": 2.0}, "fr", seed=1)
     >>> [len(next(draws)) for _ in range(8)]
-    [4, 0, 3, 2, 0, 2, 1, 2]
+    [1, 0, 0, 1, 0, 4, 0, 2]
     """
     random, names = np.random.default_rng([seed, _DRAWS]), list(ratios)
     borders = np.cumsum(list(ratios.values())) / sum(ratios.values())

@@ -16,7 +16,7 @@ from keras_encdec.export.client.connection import PATIENCE, ClientOptions, conne
 from keras_encdec.export.client.model_server import ServerError
 from keras_encdec.export.client.score_file_with_server import ServedScorer
 from keras_encdec.formats import FilePath, pair_format
-from keras_encdec.scoring.pair_scorer import WordPair
+from keras_encdec.formats.pair_format import WordPair
 
 # Number of pairs read from the input; the requests repeat them.
 LARGEST_SAMPLE = 10_000

@@ -15,12 +15,13 @@ from keras_encdec.errors import InputError
 from keras_encdec.export.client.connection import PATIENCE, ClientOptions, connect, labelled_version, retrying
 from keras_encdec.export.client.model_server import ModelName, Server, ServerError
 from keras_encdec.formats import FilePath, InputLines, PairRecord, Record, escape, model_words, open_output, pair_format
+from keras_encdec.formats.pair_format import WordPair
 from keras_encdec.runtime.files import check_distinct_files
 from keras_encdec.runtime.metrics import measured_request
 from keras_encdec.runtime.progress import FileSummary, Progress
 from keras_encdec.runtime.progress_state import count_error
 from keras_encdec.runtime.shards import windows
-from keras_encdec.scoring.pair_scorer import PairScores, WordPair
+from keras_encdec.scoring.pair_scorer import PairScores
 from keras_encdec.scoring.record_scorer import RecordScorer, write_scored_lines
 from keras_encdec.scoring.scoring_options import ScoringOptions, score_columns
 
