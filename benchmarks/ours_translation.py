@@ -43,7 +43,7 @@ def main():
         found = [
             best
             for window in windows
-            for best, *_ in generator.generate(window, sampler, replacement, shortlist=shortlist)
+            for best, *_ in generator.generate(window, sampler, replacement, lexical_shortlist=shortlist)
         ]
         seconds = time.perf_counter() - start
     words = sum(len(best.words) for best in found)

@@ -163,7 +163,7 @@ def spell_in_graph(
         SpelledResults, the best first; samples in the order of drawing.
     """
     assert decoder.speller is not None
-    of_characters = sampler.of_characters() or BeamSampler(CHARACTER_BEAM)
+    character_sampler = sampler.character_sampler() or BeamSampler(CHARACTER_BEAM)
     sources, number, _ = tf.unstack(tf.shape(results.ids))
     ids = tf.reshape(results.ids, [sources * number, -1])
     is_unknown = ids == UNKNOWN
@@ -190,7 +190,7 @@ def spell_in_graph(
         of_word["seed"] = tf.strings.to_hash_bucket_fast(text, SEEDS)
     ones = tf.ones_like(hypothesis)
     speller = _Speller(decoder.speller.decoder)
-    found = search_in_graph(speller, {"spelling": first}, ones, LONGEST_WORD * ones, of_characters, of_word)
+    found = search_in_graph(speller, {"spelling": first}, ones, LONGEST_WORD * ones, character_sampler, of_word)
     sums = tf.math.unsorted_segment_sum(found.log_probs[:, 0], hypothesis, sources * number)
     spelling_log_probs = tf.reshape(sums, [sources, number])
     tokens = tf.cast(tf.reshape(lengths, [sources, number]), tf.float32)

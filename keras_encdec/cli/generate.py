@@ -97,14 +97,14 @@ def main(flag_values: flags.FlagValues) -> None:
         options = options.replace(most=TOP)
 
     check_together(options, sampler)
-    options.check_models(len(flag_values.model_dir))
+    options.check_model_count(len(flag_values.model_dir))
     alignment_line(options.alignments, options.alignment_format, flag_values.output)  # raises if both are "-"
     models = models_of_task(flag_values, flag_values.model_dir)
     inputs = flag_values.input, options.dictionary, options.lexical_shortlist
     check_paths(models, inputs, [flag_values.output, options.alignments])
     trained = [TrainedModel.read(model) for model in models]
     options.check_input(flag_values.input)
-    options.check_model(trained, flag_values.input)
+    options.check_models(trained, flag_values.input)
     check_ensemble(trained)
     sampler.check_attention(any(model.carries_attention for model in trained))
     if flag_values.input:

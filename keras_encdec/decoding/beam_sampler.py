@@ -52,12 +52,16 @@ class BeamSampler(Sampler):
     )
     num_best: int = hyperparameter(1, "Best hypotheses to keep and write for each source.", minimum=1)
     length_penalty: float = hyperparameter(
-        0.0, "Rank hypotheses by ln p / ((5 + tokens) / 6)^x for this x; 0: by ln p.", minimum=0
+        0.0,
+        "Exponent x of the length penalty: hypotheses are ranked by ln p / ((5 + tokens) / 6)^x, which favours longer "
+        "ones. 0: they are ranked by ln p.",
+        minimum=0,
     )
     coverage_penalty: float = hyperparameter(
         0.0,
-        "For a model with attention: weight of the coverage penalty in the rank, the sum of ln min(attention, 1) over "
-        "the source words; 0: none.",
+        "Weight of the coverage penalty, for a model with attention: it is multiplied by the sum over the source words "
+        "of ln min(attention, 1) and added to the score, so that hypotheses that leave source words unattended rank "
+        "lower. 0: no penalty.",
         minimum=0,
     )
     suppress_unknown: bool = hyperparameter(False, SUPPRESS_UNKNOWN)

@@ -23,12 +23,11 @@ from keras_encdec.decoding.text_generator import TextGenerator, TextHypothesis, 
 from keras_encdec.errors import FilePath
 from keras_encdec.formats.alignments import alignment_line
 from keras_encdec.formats.encodings import FileEncoding
-from keras_encdec.model_config import model_path
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.runtime.files import STANDARD_STREAM, absolute, check_distinct_files, file_checksum, is_url
+from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files, file_checksum
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.open_output import open_output
-from keras_encdec.runtime.progress import FileSummary, Progress
+from keras_encdec.runtime.progress import Progress, ShardedFileSummary
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult
 from keras_encdec.runtime.workers import in_order, threads
@@ -46,7 +45,7 @@ ModelsOrGenerator = FilePath | ModelDirectory | TextGenerator | Sequence[FilePat
 
 
 @dataclasses.dataclass(frozen=True)
-class GenerationSummary(FileSummary):
+class GenerationSummary(ShardedFileSummary):
     """Summary of a call of `generate_file`.
 
     Attributes:
@@ -57,13 +56,7 @@ class GenerationSummary(FileSummary):
         unknown_words: UnknownWords of the input; `None` for a language model.
     """
 
-    before: int = 0
     unknown_words: UnknownWords | None = None
-
-    @property
-    def rate(self) -> float:
-        """Lines per second, without those that were done before."""
-        return (self.lines - self.before) / max(self.seconds, 1e-9)
 
     @property
     def remarks(self) -> list[str]:
@@ -131,14 +124,17 @@ def generate_file(
     files = [output, *([options.alignments] if options.alignments else [])]
     options.check_input(input)
     if options.in_shards and input is not None:
-        models = _paths(model_dirs) if options.uses_other_processes else model_dirs
+        directories = [ModelDirectory.open(model, weights=False) for model in _models(model_dirs)]
+        models = _paths(model_dirs, directories) if options.uses_other_processes else model_dirs
         work = KerasWork(functools.partial(ShardGenerator, models, sampler, options), options.uses_other_processes)
         job = ShardedJob(
-            "generation", [input], files, _settings(model_dirs, sampler, options), WINDOW, options.shard_lines
+            "generation", [input], files, _settings(directories, sampler, options), WINDOW, options.shard_lines
         )
         run = run_in_shards(job, options.open_engine(), work, progress=progress, show=show)
         counts: Counter[str] = sum(map(Counter, run.counts), Counter())  # shards of an earlier version have none
-        return GenerationSummary(run.written.count, run.written.seconds, output, run.before, _unknown_words(counts))
+        return GenerationSummary(
+            run.written.count, run.written.seconds, output, _unknown_words(counts), before=run.before
+        )
     with contextlib.ExitStack() as stack:
         lines = stack.enter_context(InputLines(input)) if input else None
         opened = [stack.enter_context(open_output(path)) for path in files]
@@ -184,7 +180,8 @@ class FileGenerator:
         input: the path of the sources; `None` for a language model.
 
     Attributes:
-        counts: Counter of the sources' "words" so far, and of those that are "unknown".
+        counts: Counter of the sources' "words" so far, of the "unknown" ones, which are outside the shortlist, and of
+            those "known_by_characters", which are unknown words that the model reads by their characters.
 
     Raises:
         ConfigurationError: a ValueError, if the options do not suit the model.
@@ -193,7 +190,7 @@ class FileGenerator:
     def __init__(
         self, generator: TextGenerator, sampler: Sampler, options: GenerationOptions, input: FilePath | None
     ) -> None:
-        options.check_model([generator], input)
+        options.check_models([generator], input)
         self.counts: Counter[str] = Counter()
         self._directory = generator.directories[0]
         self._options, self._input = options, input
@@ -206,7 +203,7 @@ class FileGenerator:
             sampler=sampler,
             replacement=_unknown_replacement(options),
             with_attention=self._link_line is not None,
-            shortlist=_shortlist(options, generator),
+            lexical_shortlist=_lexical_shortlist(options, generator),
             full_scores=options.full_scores,
             max_length_factor=LENGTH_FACTOR if options.max_length_factor is None else options.max_length_factor,
             max_length=limit if options.max_length is None else options.max_length,
@@ -260,7 +257,8 @@ class ShardGenerator:
     def __init__(self, model_dirs: ModelsOrGenerator, sampler: Sampler, options: GenerationOptions) -> None:
         self._sampler, self._options = sampler, options
         self._generator = _generator_maker(model_dirs, options)()
-        # One search at a time, which works on several batches. Lines are read and written outside of it.
+        # Threads search in turn, as one search already works on several batches at once. While one thread searches,
+        # others read and write lines.
         self._turn = threading.Lock()
 
     def __call__(self, shard: Shard) -> ShardResult:
@@ -283,8 +281,19 @@ def _windows(lines: InputLines, encoding: str | None, first: int = 0) -> Iterato
         first += len(sources)
 
 
-def _paths(model_dirs: ModelsOrGenerator) -> list[FilePath]:
+def _models(model_dirs: ModelsOrGenerator) -> Sequence[FilePath | ModelDirectory]:
+    """Returns the models, of which there is one or an ensemble."""
+    if isinstance(model_dirs, TextGenerator):
+        return model_dirs.directories
+    return [model_dirs] if isinstance(model_dirs, str | os.PathLike | ModelDirectory) else model_dirs
+
+
+def _paths(model_dirs: ModelsOrGenerator, directories: Sequence[ModelDirectory]) -> list[FilePath]:
     """Returns the paths of models, for other processes.
+
+    Args:
+        model_dirs: see `generate_file`.
+        directories: list of ModelDirectory, those of the models.
 
     Raises:
         ConfigurationError: a ValueError, for a TextGenerator, which other processes cannot use.
@@ -293,17 +302,12 @@ def _paths(model_dirs: ModelsOrGenerator) -> list[FilePath]:
         raise ConfigurationError(
             "found a TextGenerator, which other processes cannot use, expected the paths of models as {model_dirs}"
         )
-    directories = [model_dirs] if isinstance(model_dirs, str | os.PathLike | ModelDirectory) else model_dirs
-    paths = [each.path if isinstance(each, ModelDirectory) else each for each in directories]
-    return [absolute(path if is_url(path) else model_path(path)) for path in paths]
+    models = zip(_models(model_dirs), directories, strict=True)
+    return [directory.path_elsewhere(model) for model, directory in models]
 
 
-def _settings(model_dirs: ModelsOrGenerator, sampler: Sampler, options: GenerationOptions) -> dict[str, object]:
+def _settings(directories: Sequence[ModelDirectory], sampler: Sampler, options: GenerationOptions) -> dict[str, object]:
     """Describes everything that determines the targets, apart from the sources."""
-    if isinstance(model_dirs, TextGenerator):
-        directories: Sequence[ModelDirectory] = model_dirs.directories
-    else:
-        directories = [ModelDirectory.open(path, weights=False) for path in _paths(model_dirs)]
     return {
         "software": software(),
         "model": {f"{number}": directory.checksums() for number, directory in enumerate(directories, start=1)},
@@ -323,10 +327,10 @@ def _generator_maker(model_dirs: ModelsOrGenerator, options: GenerationOptions) 
                     f"found {{{name}}} with a TextGenerator, expected it as an argument of the TextGenerator"
                 )
         return lambda: model_dirs
-    directories = [model_dirs] if isinstance(model_dirs, str | os.PathLike | ModelDirectory) else model_dirs
-    options.check_models(len(directories))
+    models = _models(model_dirs)
+    options.check_model_count(len(models))
     average = options.average or "arithmetic"
-    return lambda: TextGenerator(directories, options.weights, average, options.dtype)
+    return lambda: TextGenerator(models, options.weights, average, options.dtype)
 
 
 def _unknown_replacement(options: GenerationOptions) -> UnknownReplacement | None:
@@ -335,7 +339,7 @@ def _unknown_replacement(options: GenerationOptions) -> UnknownReplacement | Non
     return UnknownReplacement(read_dictionary(options.dictionary, options.encoding) if options.dictionary else None)
 
 
-def _shortlist(options: GenerationOptions, generator: TextGenerator) -> LexicalShortlist | None:
+def _lexical_shortlist(options: GenerationOptions, generator: TextGenerator) -> LexicalShortlist | None:
     if not options.lexical_shortlist:
         return None
     vocabulary = generator.directories[0].target_vocabulary

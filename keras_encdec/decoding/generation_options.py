@@ -89,7 +89,7 @@ class GenerationOptions(ShortlistOptions, ShardOptions, AlignmentOptions, Unknow
     )
     replace_unknown: bool = hyperparameter(
         False,
-        "Replace each unknown word by the translation of the source word that it attends to, or that its position "
+        "Replace each unknown word with the translation of the source word that it attends to, or that its position "
         "word names.",
         group="unknown words",
     )
@@ -131,7 +131,7 @@ class GenerationOptions(ShortlistOptions, ShardOptions, AlignmentOptions, Unknow
         if self.full_scores and not self.lexical_shortlist:
             raise ConfigurationError("found {full_scores} without {lexical_shortlist}, expected both")
 
-    def check_models(self, number: int) -> None:
+    def check_model_count(self, number: int) -> None:
         """Checks that the weights and the average suit the number of models.
 
         Raises:
@@ -153,7 +153,7 @@ class GenerationOptions(ShortlistOptions, ShardOptions, AlignmentOptions, Unknow
         if self.in_shards and input is None:
             raise ConfigurationError("found work in shards without {input}, expected the source text to translate")
 
-    def check_model(self, models: Sequence[TranslatingModel], input: FilePath | None) -> None:
+    def check_models(self, models: Sequence[TranslatingModel], input: FilePath | None) -> None:
         """Checks that the input and the options suit the models.
 
         Args:

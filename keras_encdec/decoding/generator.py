@@ -141,7 +141,9 @@ class Generator:
                         results[index] = hypotheses
         if self._speller is None:
             return results
-        return self._speller.spelled(results, requests.sources, spellings, sampler, character_beam, requests.numbers)
+        return self._speller.spelled(
+            results, requests.sources, spellings, sampler, character_beam, requests.input_indices
+        )
 
     def _check_attention(self, sampler: Sampler, with_attention: bool) -> None:
         carries_attention = self._functions.carries_attention
@@ -166,7 +168,7 @@ class Generator:
             sampler,
             batch.source,
             batch.limits,
-            batch.numbers,
+            batch.input_indices,
             with_attention,
             batch.candidates,
             batch.characters,

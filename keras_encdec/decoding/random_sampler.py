@@ -89,7 +89,7 @@ class RandomSampler(Sampler):
             probabilities = _nucleus(probabilities, self.top_p)
         return drawn(probabilities, ops.reshape(draws, (-1,)))
 
-    def of_characters(self) -> Sampler:
+    def character_sampler(self) -> Sampler:
         return self.replace(num_samples=1, suppress_unknown=False)
 
     def draws(self, number: int, steps: int) -> np.ndarray:

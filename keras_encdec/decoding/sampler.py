@@ -187,7 +187,7 @@ class Sampler(Configuration):
         """
         return gain
 
-    def of_characters(self) -> "Sampler | None":
+    def character_sampler(self) -> "Sampler | None":
         """Returns the sampler that spells an unknown word, with one result; `None` for a beam search."""
         return None
 

@@ -173,7 +173,12 @@ class AttentionHistory:
         self._steps.append((indices, attention, parents))
 
     def of_row(self, source: int, row: int) -> np.ndarray:
-        """Returns the attention of a row before the last step, its end included: `(tokens, source_tokens)`."""
+        """Returns the attention of a row that the last step ends: `(tokens, source_tokens)`.
+
+        Args:
+            source: int. The source of the row.
+            row: int. The row before the last step. The end of sequence is the last of its tokens.
+        """
         length = self._lengths[source]
         of_tokens = np.empty((len(self._steps), length), self._steps[0][1].dtype)
         for token in reversed(range(len(self._steps))):
@@ -219,7 +224,7 @@ class Search:
         sampler: Sampler.
         source: int32 array `(sources, time)`, padded ids.
         limits: int array `(sources,)`: maximum number of tokens of each target, the end of sequence included.
-        numbers: list of int, the index of each source in the whole input, for random numbers.
+        input_indices: list of int, the index of each source in the whole input, for random numbers.
         with_attention: bool. Whether to return the attention with each hypothesis. Defaults to `False`.
         candidates: Candidates, the words that may follow. Defaults to `None`: all words.
         characters: the spellings of rare words, see `Ensemble.start`. Defaults to none.
@@ -232,7 +237,7 @@ class Search:
         sampler: Sampler,
         source: np.ndarray,
         limits: np.ndarray,
-        numbers: Sequence[int],
+        input_indices: Sequence[int],
         with_attention: bool = False,
         candidates: Candidates | None = None,
         characters: Sequence[np.ndarray] = (),
@@ -242,7 +247,8 @@ class Search:
         self._compiled = sampler.step_key, with_attention, source.shape[1], candidates and candidates.words.shape
         self._candidates = functions.candidates(candidates) if candidates else {}
         sources, rows, steps = len(source), sampler.rows_per_source, int(np.max(limits))
-        # Groups of neighbouring sources that share their candidates. Each keeps as many sources as every other.
+        # The number of groups of neighbouring sources that share their candidates. When sources whose search is over
+        # are removed, all groups keep the same number of sources.
         self._groups = len(candidates.words) if candidates and len(candidates.words) < sources else 1
         self._state, self._memory = functions.start(source, characters, self._tables)
         if rows > 1:
@@ -251,7 +257,9 @@ class Search:
         self._search = sampler.initial(np.asarray(limits, np.int32), **mask)
         self._attention = AttentionHistory(np.count_nonzero(source != PADDING, axis=1)) if with_attention else None
         self._words: Tensor = np.zeros((sources, rows), np.int32)
-        self._draws = np.stack([sampler.draws(number, steps) for number in numbers]) if sampler.needs_draws else None
+        self._draws = (
+            np.stack([sampler.draws(index, steps) for index in input_indices]) if sampler.needs_draws else None
+        )
         self._results: list[list[Hypothesis | None]] = [[None] * sampler.results_per_source for _ in range(sources)]
         # These hold only the sources that are still in the batch.
         self._sources = np.arange(sources)

@@ -54,7 +54,7 @@ class SearchRequests(NamedTuple):
     Attributes:
         sources: list of lists of ids, without padding.
         limits: list of int, see `target_limit`.
-        numbers: range, the index of each source in the whole input, for random numbers.
+        input_indices: range, the index of each source in the whole input, for random numbers.
         candidates: list of int arrays, the ids that may be used in the targets of each source, with the special ids;
             `None` if all may.
         spellings: integer array `(words, 51)`, the spellings of the rare words of all sources; `None` if there are
@@ -63,7 +63,7 @@ class SearchRequests(NamedTuple):
 
     sources: list[list[int]]
     limits: list[int]
-    numbers: range
+    input_indices: range
     candidates: list[np.ndarray] | None
     spellings: np.ndarray | None
 
@@ -74,7 +74,7 @@ class SearchBatch(NamedTuple):
     indices: Sequence[int | None]
     source: np.ndarray
     limits: np.ndarray
-    numbers: list[int]
+    input_indices: list[int]
     candidates: Candidates | None
     characters: list[np.ndarray]
 
@@ -140,8 +140,9 @@ class SearchBatches:
             characters: list[np.ndarray] = []
             if requests.spellings is not None:
                 source, characters = local_sources(source, self._source_ids, requests.spellings)
-            limits, numbers = np.array(_in_order(requests.limits, order, 1)), _in_order(requests.numbers, order, 0)
-            yield SearchBatch(order, source, limits, numbers, candidates, characters)
+            limits = np.array(_in_order(requests.limits, order, 1))
+            input_indices = _in_order(requests.input_indices, order, 0)
+            yield SearchBatch(order, source, limits, input_indices, candidates, characters)
 
     def _candidate_width(self, source_width: int, groups: int, needed: int) -> int:
         """Returns the width of candidates, the same for many batches of a source width, as each width is compiled."""
@@ -152,7 +153,13 @@ class SearchBatches:
 
 
 def _in_order(values: Sequence[Value], order: Sequence[int | None], filler: Value) -> list[Value]:
-    """Returns the values of the sources in an order, with a value of its own for each filler."""
+    """Returns the values of the sources in an order.
+
+    Args:
+        values: list, a value for each source.
+        order: list of the indices of sources, `None` for an empty source that fills up a batch.
+        filler: the value of these empty sources.
+    """
     return [filler if index is None else values[index] for index in order]
 
 

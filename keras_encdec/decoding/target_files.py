@@ -89,10 +89,10 @@ class MosesNBestWriter(TsvWriter):
 
 
 def _values(hypothesis: "TextHypothesis") -> str:
-    of_characters = hypothesis.spelling_log_prob
-    if of_characters is None:
+    spelling_log_prob = hypothesis.spelling_log_prob
+    if spelling_log_prob is None:
         return f"{hypothesis.log_prob:.6f}"
-    return f"{hypothesis.log_prob - of_characters:.6f} {of_characters:.6f}"
+    return f"{hypothesis.log_prob - spelling_log_prob:.6f} {spelling_log_prob:.6f}"
 
 
 TARGET_WRITERS = {"text": TextWriter, "tsv": TsvWriter, "moses_nbest": MosesNBestWriter}

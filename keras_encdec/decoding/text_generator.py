@@ -28,15 +28,15 @@ from keras_encdec.trained_model import check_ensemble
 
 
 class UnknownReplacement:
-    """Replaces each unknown word by the translation of the source word that it comes from.
+    """Replaces each unknown word with the translation of the source word that it comes from.
 
     A word "unkpos_d" at target position j comes from the source word at position j - d, if there is one. Any other
-    unknown word comes from the source word that it attends to most. It is replaced by the dictionary's translation of
+    unknown word comes from the source word that it attends to most. It is replaced with the dictionary's translation of
     this source word or, if it has none, by the source word itself. Without attention, "<unk>", "unkpos_null" and
     "unkpos_d" with j - d outside the source have no source word; they become "<unk>".
 
     In text that is split into subwords (by byte-pair encoding with "@@", or SentencePiece with "\u2581"), an unknown
-    piece is replaced by the translation of the whole source word, or by all its pieces, separated by spaces. The
+    piece is replaced with the translation of the whole source word, or with all its pieces, separated by spaces. The
     replacement is a word of its own.
 
     Args:
@@ -108,7 +108,7 @@ class TextHypothesis:
         count: int. Number of times that a sample was drawn; 1 for a search.
         source_words: list of str, the words of the source in the model's tokenization.
         attention: see `Hypothesis`.
-        spelling_log_prob: float. The part of `log_prob` that is ln p of the characters of words that the model spelt;
+        spelling_log_prob: float. The part of `log_prob` that is ln p of the characters of words that the model spelled;
             `None` for a model that spells no words.
     """
 
@@ -179,7 +179,7 @@ class TextGenerator:
         sampler: Sampler | str = "greedy",
         replacement: UnknownReplacement | None = None,
         with_attention: bool = False,
-        shortlist: LexicalShortlist | None = None,
+        lexical_shortlist: LexicalShortlist | None = None,
         **arguments: object,
     ) -> list[list[TextHypothesis]]:
         """Generates targets.
@@ -188,7 +188,8 @@ class TextGenerator:
             lines: list of str, the sources; each is split into words as the training text was.
             sampler, with_attention, **arguments: see `Generator.generate`.
             replacement: UnknownReplacement. Defaults to `None`: unknown words are not replaced.
-            shortlist: LexicalShortlist, the words that may follow. Defaults to `None`: all words of the vocabulary.
+            lexical_shortlist: LexicalShortlist, the words that may follow. Defaults to `None`: all words of the
+                vocabulary.
 
         Returns:
             list, for each line a list of distinct TextHypothesis, the best first.
@@ -199,7 +200,7 @@ class TextGenerator:
         if isinstance(lines, str):
             raise ValueError(f"found the text {lines!r}, expected a list of texts")
         return self.generate_words(
-            self._first.words(lines), sampler, replacement, with_attention, shortlist, **arguments
+            self._first.words(lines), sampler, replacement, with_attention, lexical_shortlist, **arguments
         )
 
     def generate_words(
@@ -208,14 +209,14 @@ class TextGenerator:
         sampler: Sampler | str = "greedy",
         replacement: UnknownReplacement | None = None,
         with_attention: bool = False,
-        shortlist: LexicalShortlist | None = None,
+        lexical_shortlist: LexicalShortlist | None = None,
         **arguments: Any,
     ) -> list[list[TextHypothesis]]:
         """Generates targets of sources that are split into words, see `ModelDirectory.words`.
 
         Args:
             sources: list of lists of str.
-            sampler, replacement, with_attention, shortlist, **arguments: see `generate`.
+            sampler, replacement, with_attention, lexical_shortlist, **arguments: see `generate`.
 
         Returns:
             list, for each source a list of distinct TextHypothesis, the best first.
@@ -232,8 +233,8 @@ class TextGenerator:
         if vocabulary.spellings is not None:
             arguments["spellings"] = vocabulary.spellings
         with_attention = with_attention or (replacement is not None and self.carries_attention)
-        if shortlist is not None:
-            arguments["candidates"] = [shortlist.candidates(words) for words in sources]
+        if lexical_shortlist is not None:
+            arguments["candidates"] = [lexical_shortlist.candidates(words) for words in sources]
         results = self._generator.generate(ids, sampler, with_attention=with_attention, **arguments)
         return [
             _distinct(hypotheses, self._first.target_vocabulary, words, replacement)

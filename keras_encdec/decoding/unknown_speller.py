@@ -20,7 +20,7 @@ from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.models.word_tables import NO_TABLES, WordTables
 from keras_encdec.text.vocabulary import END, FIRST_WORD, LONGEST_WORD, UNKNOWN
 
-# Maximum number of hypotheses, and of words, that are spelt together.
+# Maximum number of hypotheses, and of words, that are spelled together.
 HYPOTHESES, WORDS = 64, 256
 # Widths are multiples of the first number and rows powers of two from the second, so that few shapes are compiled.
 WIDTH_STEP, LEAST_ROWS = 8, 8
@@ -30,8 +30,8 @@ class UnknownSpeller:
     """Spells each unknown word of hypotheses by the `Speller` of the models that generated them.
 
     The states that the spellings start from are computed again, from the whole hypothesis. Then a search over
-    characters finds the spelling of each unknown word. ln p of the characters is added to that of the hypothesis, and
-    to its score. A word has 1 to 49 characters.
+    characters finds the spelling of each unknown word. ln p of the characters is added to ln p of the hypothesis, which
+    changes its score as the sampler's `score_gain` says. A word has 1 to 49 characters.
 
     Args:
         ensemble: Ensemble of models whose decoders have a `speller`.
@@ -49,7 +49,7 @@ class UnknownSpeller:
         spellings: np.ndarray | None,
         sampler: Sampler,
         character_beam: int,
-        numbers: Sequence[int],
+        input_indices: Sequence[int],
     ) -> list[list[Hypothesis]]:
         """Spells the unknown words of all hypotheses.
 
@@ -59,7 +59,7 @@ class UnknownSpeller:
             spellings: integer array `(words, 51)`, the spellings of these rare words; `None` if the models read none.
             sampler: Sampler that generated the hypotheses.
             character_beam: int. Number of partial spellings of a word that are kept, unless characters are drawn.
-            numbers: list of int, the index of each source in the whole input, for random numbers.
+            input_indices: list of int, the index of each source in the whole input, for random numbers.
 
         Returns:
             for each source its hypotheses with `spellings`, the best first; samples keep their order.
@@ -73,8 +73,8 @@ class UnknownSpeller:
         ]
         if not unknown:
             return [list(hypotheses) for hypotheses in results]
-        of_characters = sampler.of_characters() or BeamSampler(character_beam)
-        found = self._spellings(unknown, results, sources, spellings, of_characters, numbers)
+        character_sampler = sampler.character_sampler() or BeamSampler(character_beam)
+        found = self._spellings(unknown, results, sources, spellings, character_sampler, input_indices)
         spelled = [list(hypotheses) for hypotheses in results]
         for (index, rank, _), word in zip(unknown, found, strict=True):
             before = spelled[index][rank]
@@ -95,7 +95,7 @@ class UnknownSpeller:
         sources: Sequence[Sequence[int]],
         spellings: np.ndarray | None,
         sampler: Sampler,
-        numbers: Sequence[int],
+        input_indices: Sequence[int],
     ) -> list[Hypothesis]:
         """Returns the spelling of each unknown word, given by its source, hypothesis and position."""
         states = np.concatenate(list(self._states(unknown, results, sources, spellings)))
@@ -107,7 +107,7 @@ class UnknownSpeller:
             first[: len(part)] = part
             # Random numbers depend on the source, the sample and the position.
             draws = [
-                ((numbers[index] + 1) << 40) + (rank << 20) + column
+                ((input_indices[index] + 1) << 40) + (rank << 20) + column
                 for index, rank, column in unknown[start : start + WORDS]
             ]
             limits = np.array([LONGEST_WORD] * len(part) + [2] * (rows - len(part)))
@@ -157,7 +157,7 @@ class _FirstStates(keras.layers.Layer):
         states = []
         for model in self.models:
             encoded = model.encode(source, characters if model.encoder.reader is not None else [])
-            _, first = model.decoder(Decoder.previous_words(target), encoded, spelt=positions)
+            _, first = model.decoder(Decoder.previous_words(target), encoded, spelled_positions=positions)
             states.append(ops.cast(first, "float32"))
         return ops.concatenate(states, axis=1)
 

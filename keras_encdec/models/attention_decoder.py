@@ -46,11 +46,12 @@ class AttentionDecoder(RecurrentDecoder):
     Call arguments:
         previous: integer tensor `(batch, time)`, see `RecurrentDecoder`.
         encoded: dict of tensors, from a `RecurrentEncoder` with annotations.
-        spelt: int32 tensor `(words,)`, the positions, row * time + column, of the words to spell. Defaults to `None`.
+        spelled_positions: int32 tensor `(words,)`, the positions, row * time + column, of the words to spell. Defaults
+            to `None`.
 
     Returns:
-        float tensor `(batch, time, vocabulary_size)`: logits. With `spelt` a tuple of the logits, and the first states
-        of the speller for these words, `(words, speller.units)`.
+        float tensor `(batch, time, vocabulary_size)`: logits. With `spelled_positions`, a tuple of the logits and
+        the speller's first states for these words, `(words, speller.units)`.
 
     Reference:
         - Luong et al., 2015 (arXiv 1508.04025), section 3; Luong, 2016, Neural Machine Translation (thesis), chapter 4
@@ -150,13 +151,13 @@ class AttentionDecoder(RecurrentDecoder):
         if self.input_feeding:
             addend = addend + self.feeding(self.input_dropout(state["attentional"]))
         new = self.through_layers(previous, state, addend, one_step)
-        return {**new, **self._attend(new[self._last_hidden], state, memory, source_of_row)}
+        return {**new, **self._attend_one_step(new[self._last_hidden], state, memory, source_of_row)}
 
     def features(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> Tensor:
         return self.input_dropout(state["attentional"])
 
     def call(
-        self, previous: Tensor, encoded: Encoded, spelt: Tensor | None = None, training: bool = False
+        self, previous: Tensor, encoded: Encoded, spelled_positions: Tensor | None = None, training: bool = False
     ) -> Tensor | tuple[Tensor, Tensor]:
         state, memory = self.start(encoded)
         addend = ops.expand_dims(memory["projected_summary"], 1) if self.summary else 0
@@ -166,16 +167,18 @@ class AttentionDecoder(RecurrentDecoder):
             states = self.through_layers(previous, state, addend, all_steps)
             steps = ops.arange(ops.shape(previous)[1], dtype="int32")
             positions = ops.broadcast_to(steps, ops.shape(previous))
-            attended = self._attended(states[self._last_hidden], memory, positions)
+            attended = self._attend_all_steps(states[self._last_hidden], memory, positions)
             states["attentional"], states["attention"] = attended
         logits = self.logits(self.input_dropout(states["attentional"]))
-        return logits if spelt is None else (logits, self._spelling_states(states, memory, spelt))
+        return (
+            logits if spelled_positions is None else (logits, self._spelling_states(states, memory, spelled_positions))
+        )
 
-    def _spelling_states(self, states: State, memory: Memory, spelt: Tensor) -> Tensor:
-        """Computes the speller's first state at each position in `spelt`: `(words, speller.units)`."""
+    def _spelling_states(self, states: State, memory: Memory, spelled_positions: Tensor) -> Tensor:
+        """Computes the speller's first state at each position in `spelled_positions`: `(words, speller.units)`."""
 
         def rows(table: Tensor) -> Tensor:
-            return ops.take(ops.reshape(table, (-1, table.shape[-1])), spelt, axis=0)
+            return ops.take(ops.reshape(table, (-1, table.shape[-1])), spelled_positions, axis=0)
 
         assert self.speller is not None, "only a model that spells words has states of its speller"
         if not self.speller.is_separate:
@@ -256,7 +259,7 @@ class AttentionDecoder(RecurrentDecoder):
         )
         return ops.squeeze(weights, 1)
 
-    def _attend(self, hidden: Tensor, state: State, memory: Memory, source_of_row: Tensor | None) -> State:
+    def _attend_one_step(self, hidden: Tensor, state: State, memory: Memory, source_of_row: Tensor | None) -> State:
         """Computes the entries of the state that attention gives, for one step; `Decoder` explains `source_of_row`."""
         new: State = {}
         rows, queries = ops.shape(hidden)[0], {"hidden": hidden}
@@ -285,10 +288,9 @@ class AttentionDecoder(RecurrentDecoder):
         )
         return ops.matmul(ops.cast(weights, self.compute_dtype), memory["values"]), weights
 
-    def _attended(self, hidden: Tensor, memory: Memory, positions: Tensor | None) -> tuple[Tensor, Tensor]:
-        """h~ and the attention weights for h, `(sources, steps, units)`."""
-        queries = {"hidden": hidden} if positions is None else {"hidden": hidden, "position": positions}
-        context, weights = self._context(queries, memory)
+    def _attend_all_steps(self, hidden: Tensor, memory: Memory, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Computes h~ and the attention weights for h, `(sources, steps, units)`, at the positions of all steps."""
+        context, weights = self._context({"hidden": hidden, "position": positions}, memory)
         return ops.tanh(context + self.state_projection(hidden)), weights
 
     def get_config(self) -> dict[str, object]:

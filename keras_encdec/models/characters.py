@@ -87,9 +87,8 @@ class CharacterReader(keras.layers.Layer):
         mask = ops.not_equal(ids, 0)
         inputs, rows = self.embedding(ids), ops.shape(ids)[0]
         for cell in self.cells:
-            first = {part: ops.zeros((rows, width), inputs.dtype) for part, width in cell.state_widths.items()}
             projected = cell.project_inputs(self.input_dropout(inputs))
-            inputs = run_recurrence(cell.step, projected, first, cell.parameters(), mask)["hidden"]
+            inputs = run_recurrence(cell.step, projected, cell.initial_state(rows), cell.parameters(), mask)["hidden"]
         last = inputs[:, -1]
         return last if self.projection is None else self.projection(last)
 

@@ -1,9 +1,9 @@
 """The definition of the score, and the checks of the id sequences that it reads."""
 
-import keras
 import numpy as np
 from keras import ops
 
+from keras_encdec.backend.operations import wide_dtype
 from keras_encdec.backend.types import Tensor
 from keras_encdec.text.vocabulary import END
 
@@ -18,7 +18,7 @@ def token_log_probs(logits: Tensor, target: Tensor) -> Tensor:
     Returns:
         tensor `(batch, time)`, nats: float32 (float64 for float64 logits) whatever the compute dtype.
     """
-    wide = _wide(logits)
+    wide = wide_dtype(logits.dtype)
     # Flat: PyTorch's cross-entropy expects the classes on axis 1, and would copy a tensor of rank three.
     flat = ops.reshape(ops.cast(logits, wide), (-1, logits.shape[-1]))
     losses = ops.sparse_categorical_crossentropy(ops.reshape(target, (-1,)), flat, from_logits=True)
@@ -36,7 +36,7 @@ def mean_log_probs(logits: Tensor, target: Tensor) -> Tensor:
     Returns:
         tensor `(batch, time)`, nats: float32 (float64 for float64 logits) whatever the compute dtype.
     """
-    logits = ops.cast(logits, _wide(logits))
+    logits = ops.cast(logits, wide_dtype(logits.dtype))
     means = ops.mean(logits[..., 1:], axis=-1) - ops.logsumexp(logits, axis=-1)
     return ops.where(ops.not_equal(target, 0), means, ops.zeros_like(means))
 
@@ -50,7 +50,7 @@ def next_log_probs(logits: Tensor) -> Tensor:
     Returns:
         tensor of the same shape, nats: float32 (float64 for float64 logits) whatever the compute dtype.
     """
-    return ops.log_softmax(ops.cast(logits, _wide(logits)), axis=-1)
+    return ops.log_softmax(ops.cast(logits, wide_dtype(logits.dtype)), axis=-1)
 
 
 def sequence_log_probs(log_probs: Tensor) -> Tensor:
@@ -63,10 +63,6 @@ def sequence_log_probs(log_probs: Tensor) -> Tensor:
         float tensor `(batch,)`, nats.
     """
     return ops.sum(log_probs, axis=-1)
-
-
-def _wide(logits: Tensor) -> str:
-    return "float64" if keras.backend.standardize_dtype(logits.dtype) == "float64" else "float32"
 
 
 SPECIAL_IDS = 3  # 0 padding and "no previous word", 1 unknown word, 2 end of sequence

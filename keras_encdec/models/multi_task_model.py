@@ -221,7 +221,7 @@ def _check_tasks(tasks: Mapping[str, TaskParts]) -> None:
 
 def update_parts(
     optimizer: keras.optimizers.Optimizer,
-    everything: Sequence[keras.Variable],
+    all_variables: Sequence[keras.Variable],
     parts: Mapping[str, Sequence[keras.Variable]],
     in_use: Callable[[], Collection[str]],
 ) -> None:
@@ -238,7 +238,7 @@ def update_parts(
 
     Args:
         optimizer: `keras.optimizers.Optimizer`. This function builds it.
-        everything: list of all trainable variables, in the order of the model.
+        all_variables: list of all trainable variables, in the order of the model.
         parts: dict of the name of each part to its trainable variables. Each variable belongs to one part.
         in_use: callable that returns the names of the parts to update. It is called while a step is traced.
 
@@ -248,7 +248,7 @@ def update_parts(
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # inside an optimizer that scales the loss
     part_of = {id(variable): name for name, variables in parts.items() for variable in variables}
     if _COUNTS not in vars(optimizer):
-        optimizer.build(list(everything))
+        optimizer.build(list(all_variables))
         vars(optimizer)[_COUNTS] = {
             name: optimizer.add_variable((), dtype="int", aggregation="only_first_replica", name=f"updates_{number}")
             for number, name in enumerate(parts)
@@ -261,7 +261,7 @@ def update_parts(
         gradients: Sequence[Tensor | None], trainable_variables: Sequence[keras.Variable] | None = None
     ) -> None:
         used = in_use()
-        pairs = zip(gradients, trainable_variables or everything, strict=True)
+        pairs = zip(gradients, trainable_variables or all_variables, strict=True)
         kept = [(gradient, variable) for gradient, variable in pairs if part_of[id(variable)] in used]
         apply([gradient for gradient, _ in kept], [variable for _, variable in kept])
 

@@ -182,8 +182,7 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
             mask: boolean tensor `(batch, time)`, in the order of the source.
             direction: see `in_direction`.
         """
-        rows = ops.shape(projected)[0]
-        first = {part: ops.zeros((rows, width), projected.dtype) for part, width in cell.state_widths.items()}
+        first = cell.initial_state(ops.shape(projected)[0])
         # From right to left, padding comes first, and leaves the state at zero.
         states = run_recurrence(cell.step, projected, first, cell.parameters(), in_direction(mask, direction))
         last = {part: state[:, -1] for part, state in states.items()}

@@ -45,7 +45,7 @@ class RecurrentEncoderDecoder(EncoderDecoder):
     nats per pair.
 
     With characters (a hybrid model), the vector of a source word outside the shortlist is computed from its characters,
-    see `CharacterReader`, and a target word outside the shortlist is predicted as the unknown word and then spelt, see
+    see `CharacterReader`. A target word outside the shortlist is predicted as the unknown word and then spelled, see
     `Speller`: ln p of its characters is added to that of the unknown word. The decoder reads the unknown word next. The
     inputs contain the ids and characters of these words, see `keras_encdec.data.rare_word_batches`.
 
@@ -114,7 +114,7 @@ class RecurrentEncoderDecoder(EncoderDecoder):
             bidirectional=config.bidirectional,
             reverse_source=config.reverse_source,
             annotations=config.attention != "none",
-            reader=self._of_characters(self.source_characters),
+            reader=self._character_arguments(self.source_characters),
             name="encoder",
             **shared,
         )
@@ -122,7 +122,7 @@ class RecurrentEncoderDecoder(EncoderDecoder):
             self.decoder = RecurrentDecoder(target_words + SPECIAL_IDS, name="decoder", **shared)
         else:
             given = {"score_units": config.attention_units, "half_width": config.attention_window}
-            spelling = self._of_characters(self.target_characters)
+            spelling = self._character_arguments(self.target_characters)
             self.decoder = AttentionDecoder(
                 target_words + SPECIAL_IDS,
                 annotation_width=self.encoder.annotation_width,
@@ -137,7 +137,7 @@ class RecurrentEncoderDecoder(EncoderDecoder):
         # All sizes are known: build the weights now, so that they can be counted, set or loaded.
         self.build()
 
-    def _of_characters(self, number: int | None) -> dict[str, object] | None:
+    def _character_arguments(self, number: int | None) -> dict[str, object] | None:
         """Returns the arguments of a reader or a speller of this number of characters; `None` without characters."""
         config = self.config
         return (
@@ -165,7 +165,7 @@ class RecurrentEncoderDecoder(EncoderDecoder):
         if self.decoder.speller is None:
             return self.log_probs_for_loss(self.decoder(previous, encoded, training=training), target, training)
         positions = ops.concatenate([ops.zeros(0, "int32"), *position_groups(inputs)], axis=0)
-        logits, first = self.decoder(previous, encoded, spelt=positions, training=training)
+        logits, first = self.decoder(previous, encoded, spelled_positions=positions, training=training)
         start, scores = 0, [ops.zeros(0, "float32")]
         for characters in character_groups(inputs, "target"):
             stop = start + ops.shape(characters)[0]
@@ -208,7 +208,7 @@ def _groups(inputs: Structure, keys: list[str]) -> list[Tensor]:
 
 
 def added_at(scores: Tensor, positions: Tensor, target: Tensor) -> Tensor:
-    """Adds up the scores of spelt words at their positions.
+    """Adds up the scores of spelled words at their positions.
 
     Args:
         scores: float tensor `(words,)`.

@@ -101,14 +101,14 @@ def test_a_lexical_shortlist_limits_the_words_as_in_python(tmp_path, toy, monkey
     model = ServedModel(directory, tmp_path, ServingConfig(max_tokens=MAX_TOKENS, **options))
     shortlist = LexicalShortlist.read(tmp_path / "table", directory.target_vocabulary, 1, 1)
     generator = TextGenerator([directory])
-    every = generator.generate(SOURCES, BeamSampler(5, num_best=5), shortlist=shortlist)
+    every = generator.generate(SOURCES, BeamSampler(5, num_best=5), lexical_shortlist=shortlist)
     for sources, expected in ((SOURCES, every), (SOURCES[:1], every[:1])):
         found = call(model, "generate", source=sources)
         for targets, log_probs, hypotheses in zip(found["target"], found["log_prob"], expected, strict=True):
             assert [text.decode() for text in targets[: len(hypotheses)]] == [" ".join(h.words) for h in hypotheses]
             np.testing.assert_allclose(log_probs[: len(hypotheses)], [h.log_prob for h in hypotheses], atol=1e-4)
     greedy = call(model, "generate_greedy", source=SOURCES)["target"]
-    expected = generator.generate(SOURCES, "greedy", shortlist=shortlist)
+    expected = generator.generate(SOURCES, "greedy", lexical_shortlist=shortlist)
     assert [text.decode() for text in greedy] == [" ".join(best.words) for [best] in expected]
     with pytest.raises(ConfigurationError, match="frequent_words without lexical_shortlist"):
         ServingConfig(frequent_words=3)
