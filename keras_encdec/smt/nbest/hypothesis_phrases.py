@@ -147,7 +147,7 @@ def _candidates(
 
 
 def _least_jumps(source_words: int, covered: int, previous: int) -> int:
-    """Returns the least possible sum of the jumps to come, which lead over all uncovered words, the first one first."""
+    """Returns the least sum of jumps to come: to the first uncovered word, and over covered ones up to the last."""
     left = ~covered & ((1 << source_words) - 1)
     if not left:
         return 0
