@@ -58,7 +58,7 @@ class SearchResults(NamedTuple):
 class Searchable(Protocol):
     """The part of a `Decoder` that a search needs."""
 
-    carries_attention: bool
+    has_attention: bool
 
     def start(self, encoded: Encoded) -> tuple[State, Memory]:
         """See `Decoder.start`."""
@@ -100,7 +100,7 @@ def search_in_graph(
     Raises:
         ConfigurationError: a ValueError, when the sampler needs attention and the decoder has none.
     """
-    sampler.check_attention(decoder.carries_attention)
+    sampler.check_attention(decoder.has_attention)
     sources, width = tf.size(limits), tf.reduce_max(tf.concat([[1], limits], 0))
     size = max(1, MOST_ROWS // sampler.rows_per_source)
     shape = tf.stack([sources, sampler.results_per_source])
@@ -191,7 +191,7 @@ def _search(
     state, memory = decoder.start(encoded)
     if rows > 1:
         state = tf.nest.map_structure(lambda tensor: tf.repeat(tensor, rows, axis=0), state)
-    if decoder.carries_attention:
+    if decoder.has_attention:
         is_word = tf.sequence_mask(lengths - 1, tf.shape(state["attention"])[1])[:, None, :]
     if sampler.needs_attention:
         arguments["source_mask"] = tf.sequence_mask(lengths, tf.shape(state["attention"])[1])
@@ -204,7 +204,7 @@ def _search(
         draws = _draws(seeds, t, rows) if sampler.needs_draws else None
         now = tf.one_hot(t, width, dtype=tf.int32)
         needed = {}
-        if decoder.carries_attention:
+        if decoder.has_attention:
             attention = tf.reshape(state["attention"], [sources, rows, -1])
             partial = partial._replace(links=partial.links + _links(attention, is_word)[:, :, None] * now)
             needed = {"attention": tf.cast(attention, tf.float32)} if sampler.needs_attention else {}

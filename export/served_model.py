@@ -169,7 +169,7 @@ class ServedModel:
 
     def _replacement_of(self, directory: ModelDirectory) -> ServedReplacement:
         translations = read_dictionary(self._config.dictionary, can_declare=False) if self._config.dictionary else {}
-        return ServedReplacement(directory.target_vocabulary, translations, self._model.decoder.carries_attention)
+        return ServedReplacement(directory.target_vocabulary, translations, self._model.decoder.has_attention)
 
     def _shortlist_of(self, directory: ModelDirectory) -> ServedShortlist | None:
         vocabulary, config = directory.target_vocabulary, self._config
@@ -207,7 +207,7 @@ class ServedModel:
                 words = self._replacement(words, results.ids, results.links, self._read_ids.split(text), lengths)
             targets = self._predicted_ids.joined(words, results.ids)
             outputs |= {self._generated_side: targets, "log_prob": results.log_probs}
-            if decoder.carries_attention:
+            if decoder.has_attention:
                 outputs["alignment"] = alignment_text(results.ids, results.links)
             if entry.single:
                 outputs = {name: values[:, 0] for name, values in outputs.items()}

@@ -128,10 +128,10 @@ class ServingConfig(ShortlistOptions):
         Raises:
             ConfigurationError: a ValueError, for options that need attention or position words.
         """
-        if self.coverage_penalty and not model.carries_attention:
+        if self.coverage_penalty and not model.has_attention:
             raise ConfigurationError("found {coverage_penalty} with a model that has no attention; drop it")
         if self.replace_unknown and not model.spells_words:
-            check_can_replace_unknown(model.carries_attention, model.has_position_words)
+            check_can_replace_unknown(model.has_attention, model.has_position_words)
 
     def served_sampler(self, entry: "RegisteredSampler") -> "Sampler":
         """Makes the sampler of a signature, with the options of this configuration that the sampler has."""

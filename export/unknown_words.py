@@ -33,7 +33,7 @@ class ServedReplacement:
     Args:
         vocabulary: Vocabulary of the targets.
         translations: dict of source word to target word; other source words are copied.
-        carries_attention: bool. Whether the model has attention.
+        has_attention: bool. Whether the model has attention.
 
     Raises:
         ConfigurationError: a ValueError, for a model that has neither attention nor position words.
@@ -42,11 +42,11 @@ class ServedReplacement:
         table: `tf.lookup.StaticHashTable` of the translations. It must be saved with the functions that use it.
     """
 
-    def __init__(self, vocabulary: Vocabulary, translations: Mapping[str, str], carries_attention: bool) -> None:
+    def __init__(self, vocabulary: Vocabulary, translations: Mapping[str, str], has_attention: bool) -> None:
         ids = {FIRST_WORD + i: word for i, word in enumerate(vocabulary.words) if is_position_word(word)}
-        check_can_replace_unknown(carries_attention, bool(ids))
+        check_can_replace_unknown(has_attention, bool(ids))
         size = FIRST_WORD + len(vocabulary)
-        self._carries_attention = carries_attention
+        self._has_attention = has_attention
         self._is_unknown, self._has_distance = np.zeros(size, bool), np.zeros(size, bool)
         self._distances = np.zeros(size, np.int32)
         self._is_unknown[[UNKNOWN, *ids]] = True
@@ -77,7 +77,7 @@ class ServedReplacement:
         words_of_source = source_lengths[:, None, None] - 1
         positions = tf.range(tf.shape(ids)[2]) - tf.gather(self._distances, ids)
         is_named = tf.gather(self._has_distance, ids) & (positions >= 0) & (positions < words_of_source)
-        attended = tf.where(links < 0, -1 - links, links) if self._carries_attention else -tf.ones_like(links)
+        attended = tf.where(links < 0, -1 - links, links) if self._has_attention else -tf.ones_like(links)
         positions = tf.where(is_named, positions, attended)
         is_known_position = (positions >= 0) & (positions < words_of_source)
         whole, are_sentencepieces = _whole_words(source_words)
@@ -209,7 +209,7 @@ def spell_in_graph(
 class _Speller:
     """A `CharacterDecoder` for `search_in_graph`, which spells only what can be written."""
 
-    carries_attention = False
+    has_attention = False
 
     def __init__(self, decoder: CharacterDecoder) -> None:
         self._decoder = decoder

@@ -58,7 +58,7 @@ class TranslatingModel(Protocol):
 
     Attributes:
         has_source: bool. Whether targets depend on a source; those of a language model do not.
-        carries_attention: bool. Whether the model has attention.
+        has_attention: bool. Whether the model has attention.
         spells_words: bool. Whether the model spells unknown words by their characters.
         has_position_words: bool. Whether the target vocabulary has position words, such as "unkpos_0".
     """
@@ -67,7 +67,7 @@ class TranslatingModel(Protocol):
     def has_source(self) -> bool: ...
 
     @property
-    def carries_attention(self) -> bool: ...
+    def has_attention(self) -> bool: ...
 
     @property
     def spells_words(self) -> bool: ...
@@ -87,7 +87,7 @@ class TrainedModel:
     Example:
 
     >>> model = TrainedModel.read("libreoffice_en_fr")
-    >>> model.has_source, model.reverse, model.carries_attention
+    >>> model.has_source, model.reverse, model.has_attention
     (True, False, False)
     """
 
@@ -124,7 +124,7 @@ class TrainedModel:
         return bool(self.config["has_source"])
 
     @property
-    def carries_attention(self) -> bool:
+    def has_attention(self) -> bool:
         """Whether the model has attention; true if only the loaded model can tell, as for an unknown architecture."""
         return bool(getattr(self.hyperparameters, "has_attention", True))
 
@@ -231,16 +231,16 @@ def check_is_language_model(has_source: bool, path: FilePath, flag: str) -> None
         raise InputError("found a translation model", "expected a language model", f"check {flag}", path)
 
 
-def check_can_replace_unknown(carries_attention: bool, has_position_words: bool) -> None:
+def check_can_replace_unknown(has_attention: bool, has_position_words: bool) -> None:
     """Checks that the source word of an unknown target word can be found.
 
     Args:
-        carries_attention, has_position_words: see `TranslatingModel`.
+        has_attention, has_position_words: see `TranslatingModel`.
 
     Raises:
         ConfigurationError: a ValueError, for a model that has neither.
     """
-    if not (carries_attention or has_position_words):
+    if not (has_attention or has_position_words):
         raise ConfigurationError(
             "found {replace_unknown} with a model that has neither attention nor position words such as unkpos_0, "
             "expected one of them, to find the source word of an unknown word; train a model with attention"

@@ -38,7 +38,7 @@ def described(folder, words="mot\n", **values):
     ],
 )
 def test_attention_is_known_from_the_hyperparameters(tmp_path, values, has_attention):
-    assert described(tmp_path / "model", **values).carries_attention is has_attention
+    assert described(tmp_path / "model", **values).has_attention is has_attention
 
 
 def test_characters_are_known_from_the_vocabularies(tmp_path):
@@ -53,10 +53,10 @@ def test_characters_are_known_from_the_vocabularies(tmp_path):
 def test_position_words_or_attention_tell_the_source_of_an_unknown_word(tmp_path):
     plain, positions = described(tmp_path / "plain"), described(tmp_path / "positions", "mot\nunkpos_0\n")
     assert (plain.has_position_words, positions.has_position_words) == (False, True)
-    check_can_replace_unknown(carries_attention=False, has_position_words=True)
-    check_can_replace_unknown(carries_attention=True, has_position_words=False)
+    check_can_replace_unknown(has_attention=False, has_position_words=True)
+    check_can_replace_unknown(has_attention=True, has_position_words=False)
     with pytest.raises(ConfigurationError, match="neither attention nor position words"):
-        check_can_replace_unknown(carries_attention=False, has_position_words=False)
+        check_can_replace_unknown(has_attention=False, has_position_words=False)
 
 
 def test_kinds_and_directions(tmp_path):

@@ -207,7 +207,7 @@ class ReportSections:
             vectors = word_vectors(self._directory, self._options.map_words)
             if shown and vectors is not None:
                 yield rare_words_section(vectors.with_others(rare_word_vectors(self._directory, shown)), len(shown))
-        if self._generator.carries_attention:
+        if self._generator.has_attention:
             self._say("Drawing attention.")
             fitting = [line for line, split in zip(sentences, words, strict=True) if len(split) in ATTENTION_WORDS]
             shown = _sample(fitting, SHOWN_ATTENTION, f"attention {self._options.seed}")

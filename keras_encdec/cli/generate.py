@@ -106,7 +106,7 @@ def main(flag_values: flags.FlagValues) -> None:
     options.check_input(flag_values.input)
     options.check_models(trained, flag_values.input)
     check_ensemble(trained)
-    sampler.check_attention(any(model.carries_attention for model in trained))
+    sampler.check_attention(any(model.has_attention for model in trained))
     if flag_values.input:
         pair_format("sentences").check_beginning(flag_values.input, encoding=options.encoding, on_error=None)
     import_keras()

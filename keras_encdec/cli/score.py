@@ -20,7 +20,7 @@ def main(arguments: Arguments, options: ScoringOptions) -> None:
     outputs = arguments["output"], options.moses_ini_out, options.alignments
     check_paths(models, [arguments["input"], options.source, options.moses_ini], outputs)
     model, *others = (TrainedModel.read(path) for path in models if path)
-    options.check_models(model, others[0] if others else None, model.carries_attention)
+    options.check_models(model, others[0] if others else None, model.has_attention)
     check_distinct_files(arguments["input"], options.source, options.moses_ini)
     file_format = pair_format(options.format)
     columns = score_columns(file_format, options, 1 + len(others))

@@ -128,16 +128,16 @@ class Ensemble(keras.layers.Layer):
         return self._averaged(log_probs), new
 
     @property
-    def carries_attention(self) -> bool:
+    def has_attention(self) -> bool:
         """Whether one of the models has attention."""
-        return any(model.decoder.carries_attention for model in self.models)
+        return any(model.decoder.has_attention for model in self.models)
 
     def attention(self, state: EnsembleState) -> Tensor:
         """Averages the last step's attention over the models that have attention: float32 `(rows, source_time)`."""
         weighted = [
             (weight, state[str(number)]["attention"])
             for number, (model, weight) in enumerate(zip(self.models, self.model_weights, strict=True))
-            if model.decoder.carries_attention
+            if model.decoder.has_attention
         ]
         total = sum(weight for weight, _ in weighted)
         return sum(weight / total * ops.cast(attention, "float32") for weight, attention in weighted)

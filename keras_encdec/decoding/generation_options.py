@@ -7,7 +7,7 @@ from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.target_files import TARGET_WRITERS, TextWriter
 from keras_encdec.errors import FilePath
-from keras_encdec.formats.alignments import check_carries_attention
+from keras_encdec.formats.alignments import check_has_attention
 from keras_encdec.formats.nbest_line import check_feature_name
 from keras_encdec.scoring.scoring_options import DTYPES, FEATURE_NAME
 from keras_encdec.task_options import (
@@ -179,10 +179,10 @@ class GenerationOptions(ShortlistOptions, ShardOptions, AlignmentOptions, Unknow
                 "found {character_beam} with a model that spells no words, expected one trained with "
                 "--characters=target or --characters=both"
             )
-        carries_attention = any(model.carries_attention for model in models)
-        check_carries_attention(self.alignments, carries_attention)
+        has_attention = any(model.has_attention for model in models)
+        check_has_attention(self.alignments, has_attention)
         if self.replace_unknown:
-            check_can_replace_unknown(carries_attention, carries_attention or first.has_position_words)
+            check_can_replace_unknown(has_attention, has_attention or first.has_position_words)
 
     def target_writer(self, with_source: bool, with_count: bool) -> TextWriter:
         """Returns the TextWriter of the format, see `TARGET_WRITERS`."""

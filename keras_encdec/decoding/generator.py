@@ -146,12 +146,12 @@ class Generator:
         )
 
     def _check_attention(self, sampler: Sampler, with_attention: bool) -> None:
-        carries_attention = self._functions.carries_attention
-        if with_attention and not carries_attention:
+        has_attention = self._functions.has_attention
+        if with_attention and not has_attention:
             raise ConfigurationError(
                 "found {with_attention} with a model that has no attention; train one with attention"
             )
-        sampler.check_attention(carries_attention)
+        sampler.check_attention(has_attention)
 
     def _copy_trained_weights(self) -> None:
         """Copies the weights of each model that is computed in another dtype: it may have been trained further."""

@@ -99,9 +99,9 @@ class Sampler(Configuration):
         """Whether `initial` needs the mask of the sources, and `step` the attention of each row."""
         return False
 
-    def check_attention(self, carries_attention: bool) -> None:
+    def check_attention(self, has_attention: bool) -> None:
         """Raises ConfigurationError, a ValueError, if the sampler needs attention and the model has none."""
-        if self.needs_attention and not carries_attention:
+        if self.needs_attention and not has_attention:
             raise ConfigurationError("found {coverage_penalty} with a model that has no attention; drop it")
 
     @functools.cached_property

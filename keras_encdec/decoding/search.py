@@ -31,7 +31,7 @@ class SearchFunctions:
 
     Attributes:
         start: function, see `Ensemble.start`.
-        carries_attention: bool. See `Ensemble`.
+        has_attention: bool. See `Ensemble`.
         batches: BatchReduction, which decides when sources whose search is over are removed from the batch.
     """
 
@@ -39,7 +39,7 @@ class SearchFunctions:
         self._ensemble = ensemble
         self.start = compiled_call(_Start(ensemble))
         self._candidate_weights = compiled_call(_CandidateWeights(ensemble))
-        self.carries_attention = ensemble.carries_attention
+        self.has_attention = ensemble.has_attention
         # A step multiplies by about half of a model's weights: those of the decoder, few of which are embeddings.
         self.batches = BatchReduction(ensemble.count_params() // 2, LEAST_ROWS)
         #: Function `(previous, words, state, memory)`: ln p of given words `(sources, rows)`, and the next state.

@@ -159,9 +159,9 @@ class TextGenerator:
         return self._first.model.has_source
 
     @property
-    def carries_attention(self) -> bool:
+    def has_attention(self) -> bool:
         """Whether one of the models has attention."""
-        return any(directory.model.decoder.carries_attention for directory in self.directories)
+        return any(directory.model.decoder.has_attention for directory in self.directories)
 
     @property
     def spells_words(self) -> bool:
@@ -232,7 +232,7 @@ class TextGenerator:
         ids = [vocabulary.encode(words) for words in sources]
         if vocabulary.spellings is not None:
             arguments["spellings"] = vocabulary.spellings
-        with_attention = with_attention or (replacement is not None and self.carries_attention)
+        with_attention = with_attention or (replacement is not None and self.has_attention)
         if lexical_shortlist is not None:
             arguments["candidates"] = [lexical_shortlist.candidates(words) for words in sources]
         results = self._generator.generate(ids, sampler, with_attention=with_attention, **arguments)

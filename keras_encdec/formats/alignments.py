@@ -177,7 +177,7 @@ def alignment_line(alignments: FilePath | None, alignment_format: str | None, ou
     return ALIGNMENT_LINES[alignment_format or "links"] if alignments else None
 
 
-def check_carries_attention(alignments: FilePath | None, carries_attention: bool) -> None:
+def check_has_attention(alignments: FilePath | None, has_attention: bool) -> None:
     """Raises ConfigurationError if alignments are requested from a model without attention."""
-    if alignments and not carries_attention:
+    if alignments and not has_attention:
         raise ConfigurationError("found {alignments} with a model that has no attention; train one with attention")

@@ -57,7 +57,7 @@ class AttentionDecoder(RecurrentDecoder):
         - Luong et al., 2015 (arXiv 1508.04025), section 3; Luong, 2016, Neural Machine Translation (thesis), chapter 4
     """
 
-    carries_attention = True
+    has_attention = True
 
     def __init__(
         self,

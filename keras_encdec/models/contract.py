@@ -96,7 +96,7 @@ class Decoder(ModelSide):
     #: Number of ids that can be predicted, including the special ids.
     vocabulary_size: int
     #: Whether the state contains "attention" `(rows, source_time)`, the attention weights of the last step.
-    carries_attention: bool = False
+    has_attention: bool = False
     #: Number of previous words that the state depends on (0 before the beginning); `None` if it depends on all of them.
     #: With a number, a scorer computes each distinct n-gram of a language model once.
     context_length: int | None = None

@@ -94,7 +94,7 @@ class ModelScorer(PairScorer, Protocol):
     directory: "ModelDirectory"
 
     @property
-    def carries_attention(self) -> bool:
+    def has_attention(self) -> bool:
         """Whether the model has attention."""
         ...
 

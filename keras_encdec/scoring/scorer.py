@@ -67,7 +67,7 @@ class Scorer:
             or more. Defaults to `None`: the model's own compute dtype.
 
     Attributes:
-        carries_attention: bool. Whether the model has attention.
+        has_attention: bool. Whether the model has attention.
 
     Raises:
         ValueError: for an unknown dtype.
@@ -91,7 +91,7 @@ class Scorer:
             for careful in (False, True)
             for attention in (False, True)
         }
-        self.carries_attention = decoder.carries_attention
+        self.has_attention = decoder.has_attention
         self._speller = None if decoder.speller is None else compiled_call(decoder.speller)
         self._safe_sums = SafeSums()
         # Two groups at a time: one computes while the other waits for memory. With PyTorch only one, as each would
@@ -164,7 +164,7 @@ class Scorer:
         Raises:
             ValueError: see `score`; also if the model has no attention.
         """
-        if not self.carries_attention:
+        if not self.has_attention:
             raise ValueError("found a model without attention, expected a model with attention")
         tokens, attention = [np.empty(0)] * len(pairs), [np.empty((0, 0))] * len(pairs)
         for indices, group, (results, weights) in self._scored(pairs, spellings, with_attention=True):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.errors import FilePath
 from keras_encdec.formats import Column, ColumnKind, PairFormat, format_names, pair_format, rewrite_moses_ini
-from keras_encdec.formats.alignments import alignment_line, check_carries_attention
+from keras_encdec.formats.alignments import alignment_line, check_has_attention
 from keras_encdec.formats.nbest_line import check_feature_name
 from keras_encdec.runtime.files import STANDARD_STREAM, absolute, read_contents
 from keras_encdec.task_options import (
@@ -138,12 +138,12 @@ class ScoringOptions(
             raise ConfigurationError("found {moses_ini} with {output}=-, expected a file that moses.ini can name")
         alignment_line(self.alignments, self.alignment_format, output)
 
-    def check_models(self, model: KnownModel, reverse_model: KnownModel | None, carries_attention: bool) -> None:
+    def check_models(self, model: KnownModel, reverse_model: KnownModel | None, has_attention: bool) -> None:
         """Checks that the models of `score_file` suit the options.
 
         Args:
             model, reverse_model: the model, and the reverse model if there is one.
-            carries_attention: bool. Whether `model` has attention.
+            has_attention: bool. Whether `model` has attention.
 
         Raises:
             InputError: for a model of the other direction.
@@ -152,7 +152,7 @@ class ScoringOptions(
         check_direction(model, False, "--model_dir")
         if reverse_model is not None:
             check_direction(reverse_model, True, "--reverse_model_dir")
-        check_carries_attention(self.alignments, carries_attention)
+        check_has_attention(self.alignments, has_attention)
 
     def scored_moses_ini(
         self, table: FilePath, columns: Sequence[Column], table_scores: int = 0

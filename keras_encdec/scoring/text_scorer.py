@@ -123,9 +123,9 @@ class TextScorer:
         return self.score_pairs(pairs, token_log_probs=True).token_log_probs
 
     @property
-    def carries_attention(self) -> bool:
+    def has_attention(self) -> bool:
         """Whether the model has attention."""
-        return self._scorer.carries_attention
+        return self._scorer.has_attention
 
     def attention(self, pairs: Sequence[WordPair]) -> Sequence[np.ndarray]:
         """Computes the weights by which each token that the model predicts attends to each token that it reads.
@@ -159,11 +159,11 @@ class DryScorer:
 
     Attributes:
         directory: ModelDirectory.
-        carries_attention: `True`: all attention weights are 0.
+        has_attention: `True`: all attention weights are 0.
         ngram_counts: `None`.
     """
 
-    carries_attention = True
+    has_attention = True
     ngram_counts: NgramCounts | None = None
 
     def __init__(self, model: ModelOrPath) -> None:
@@ -215,7 +215,7 @@ def open_scorers(
         if model is not None:
             scorers.append(DryScorer(model) if options.dry_run else TextScorer.open(model, options.dtype))
     reverse = scorers[1].directory if len(scorers) > 1 else None
-    options.check_models(scorers[0].directory, reverse, scorers[0].carries_attention)
+    options.check_models(scorers[0].directory, reverse, scorers[0].has_attention)
     return scorers
 
 

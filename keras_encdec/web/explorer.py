@@ -66,7 +66,7 @@ class Explorer:
     @property
     def has_attention(self) -> bool:
         """Whether the model has attention."""
-        return self._scorer.carries_attention
+        return self._scorer.has_attention
 
     @property
     def has_neighbours(self) -> bool:

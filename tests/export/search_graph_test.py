@@ -75,7 +75,7 @@ def check_equal(model, sources, sampler):
     in_python = ServedDraws(**sampler.to_dict()) if sampler.needs_draws else sampler
     ids, log_probs, scores, links = in_graph(model, sources, sampler, **inputs)
     assert ids.shape[:2] == log_probs.shape == scores.shape == (len(sources), sampler.results_per_source)
-    attends = model.decoder.carries_attention
+    attends = model.decoder.has_attention
     for i, expected in enumerate(Generator(model).generate(sources, in_python, with_attention=attends)):
         targets = [tuple(row[row > 0].tolist()) for row in ids[i]]
         assert targets == [each.ids for each in expected] + [()] * (len(targets) - len(expected))

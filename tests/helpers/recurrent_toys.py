@@ -40,7 +40,7 @@ def nested_weights(model):
     """What `recurrent_oracle` takes: arrays that are the model's weights, or its gradients if these stand there."""
     encoder, decoder = model.encoder, model.decoder
     attention = {}
-    if decoder.carries_attention:
+    if decoder.has_attention:
         layer = decoder.attention_layer
         attention = {
             "score": arrays(layer.scores),

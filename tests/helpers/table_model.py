@@ -13,7 +13,7 @@ class TableDecoder:
     The state is the last two words, int32 `(rows, 2)`, the memory the source's first id.
     """
 
-    carries_attention = False
+    has_attention = False
     speller = None
 
     def __init__(self, vocabulary_size, seed=0, scale=2.0):

@@ -70,7 +70,7 @@ class WindowDecoder(Decoder):
         self.output_matrix.build((None, 2 * self.width))
         self.built = True
 
-    carries_attention = True
+    has_attention = True
 
     @property
     def state_spec(self):

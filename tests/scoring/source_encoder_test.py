@@ -37,7 +37,7 @@ def model(request):
 
 
 def test_scores_are_the_models_whatever_they_are_scored_with(model, monkeypatch, request):
-    if not model.decoder.carries_attention:
+    if not model.decoder.has_attention:
         request.getfixturevalue("uncompiled")  # XLA compiles one of the models
     monkeypatch.setattr(batch_encoder, "TOKENS", 64)
     monkeypatch.setattr(batch_encoder, "REST_TOKENS", 16)
