@@ -161,7 +161,7 @@ def main() -> int:
         if older:
             arguments = [str(TESTS / name) for name in COMPUTED if name.startswith(LAYERS_MODELS_AND_SCORES)]
         elif backend == "tensorflow":
-            arguments = [str(TESTS), "--doctest-modules", "keras_encdec"]
+            arguments = [str(TESTS), "--doctest-modules", "keras_encdec", "trainers", "export"]
             # It imports PyTorch, which takes seconds, and has no examples.
             arguments.append("--ignore=keras_encdec/backend/torch_products.py")
         else:
