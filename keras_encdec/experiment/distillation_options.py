@@ -31,8 +31,8 @@ class DistillationOptions(Configuration):
     )
     from_teacher: bool = hyperparameter(
         False,
-        "Begin the student's training with the teacher's weights. The student then has the teacher's size, not the "
-        "preset's, and needs few epochs. Needs a single teacher.",
+        "Begin the student's training with the weights of the teacher, of several teachers the first. The student then "
+        "has this teacher's size, not the preset's, and needs few epochs.",
         group="student's training",
     )
     keep: str = hyperparameter(
@@ -103,17 +103,12 @@ class DistillationOptions(Configuration):
 
         Raises:
             ConfigurationError: a ValueError, for settings that cannot be used, such as a training without an end.
-            InputError: if the preset, or with `from_teacher` the teacher's configuration, cannot be read.
+            InputError: if the preset, or with `from_teacher` the first teacher's configuration, cannot be read.
         """
         limits = {name: getattr(self, name) for name in ("minutes", "updates", "epochs")}
         given = {name: value for name, value in limits.items() if value is not None}
         if not self.from_teacher:
             return TrainingConfig.from_preset(self.preset, model=dict(model or {}), **{**given, **(training or {})})
-        if len(teachers) > 1:
-            raise ConfigurationError(
-                "found {from_teacher} with %d teachers, expected one, whose weights the student begins with",
-                len(teachers),
-            )
         if self.preset == DistillationOptions.preset:
             given = {**FROM_TEACHER, **(given or {"epochs": FROM_TEACHER_EPOCHS})}
         known = read_model_config(teachers[0])
