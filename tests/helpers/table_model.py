@@ -7,6 +7,15 @@ from keras import ops
 from keras_encdec.text import END
 
 
+class TableEncoder:
+    """An encoder without layers that read words: `TableModel` encodes sources itself."""
+
+    reader = None
+
+    def word_layers(self):
+        return []
+
+
 class TableDecoder:
     """Predicts by the source's first id and the last two words, from a table of random logits.
 
@@ -21,6 +30,9 @@ class TableDecoder:
         random = np.random.default_rng(seed)
         table = random.normal(0, scale, (9, vocabulary_size, vocabulary_size, vocabulary_size)).astype("float32")
         self.table = ops.convert_to_tensor(table.reshape(-1, vocabulary_size))
+
+    def word_layers(self):
+        return []
 
     def start(self, encoded):
         first = encoded["first"]
@@ -43,7 +55,7 @@ class TableModel:
     source_words = 6
 
     def __init__(self, target_words=9, seed=0, scale=2.0):
-        self.target_words = target_words
+        self.target_words, self.encoder = target_words, TableEncoder()
         self.decoder = TableDecoder(target_words + 3, seed, scale)
 
     def encode(self, source):
