@@ -104,8 +104,9 @@ class InputLines:
         self._file = file
         try:
             with explained(path, "to read a file"):
-                gzipped = file.peek(2)[:2] == GZIP_MAGIC
-            if not gzipped:
+                start = file.peek(2)[:2]
+            # A pipe may give the first byte alone. No line of text begins with this byte.
+            if not start or not GZIP_MAGIC.startswith(start):
                 self._blocks = iter(lambda: file.read1(_BLOCK), b"")
             elif parallel and self.size:  # from a pipe, lines are read as soon as they come
                 self._blocks = decompressed_in_parallel(file, _BLOCK)

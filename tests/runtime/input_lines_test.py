@@ -6,6 +6,8 @@ import os
 import re
 import subprocess
 import tempfile
+import threading
+import time
 import tracemalloc
 import zlib
 
@@ -67,6 +69,22 @@ def test_lines_are_read_from_a_pipe():
         with InputLines(f"/dev/fd/{process.stdout.fileno()}") as lines:
             assert list(lines) == [b"one", b"two"]
         assert (lines.size, lines.size_done) == (0, 8)
+
+
+def test_a_pipe_may_give_the_first_byte_of_a_gzip_file_alone():
+    data, (reading, writing) = gzip.compress(b"one\ntwo\n"), os.pipe()
+    os.write(writing, data[:1])
+
+    def write_the_rest():
+        time.sleep(0.2)  # so that the first byte is read before
+        os.write(writing, data[1:])
+        os.close(writing)
+
+    thread = threading.Thread(target=write_the_rest)
+    thread.start()
+    assert read(f"/dev/fd/{reading}") == [b"one", b"two"]
+    thread.join()
+    os.close(reading)
 
 
 @contextlib.contextmanager
