@@ -32,6 +32,7 @@ def main(arguments: Arguments, options: DistillationOptions) -> int:
     import_keras()
     from keras_encdec.experiment.distillation import distill
     from keras_encdec.experiment.stage_functions import TrainingStopped
+    from keras_encdec.runtime.progress import ReadingProgress
 
     def begun(stage: "Stage", _: int) -> None:
         print(f"{stage.name} ...", file=sys.stderr, flush=True)
@@ -41,7 +42,7 @@ def main(arguments: Arguments, options: DistillationOptions) -> int:
         print(f"{result.name}: {state}", file=sys.stderr, flush=True)
 
     try:
-        result = distill(teachers, options=options, begun=begun, ended=ended, **arguments)
+        result = distill(teachers, options=options, begun=begun, ended=ended, progress=ReadingProgress, **arguments)
     except TrainingStopped as stopped:
         print("Stopped by a signal; run the same command again to continue.", file=sys.stderr)
         return 128 + stopped.signal
@@ -70,6 +71,7 @@ COMMAND = task_command(
     },
     flag_names={"model_dirs": "model_dir", "num_beams": "beam_size", "number_of_processes": "processes"},
     interrupted="interrupted; run the same command again to continue.",
+    progress=True,
     example="encdec-distill --model_dir=teacher --source=train.en --target=train.fr --output=distilled",
     guide="sentences",
 )

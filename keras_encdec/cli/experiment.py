@@ -28,6 +28,7 @@ def main(arguments: Arguments, _options: Configuration) -> int:
     import_keras()
     from keras_encdec.experiment.experiment import experiment
     from keras_encdec.experiment.stage_functions import TrainingStopped
+    from keras_encdec.runtime.progress import ReadingProgress
 
     done: list[StageResult] = []
 
@@ -43,7 +44,7 @@ def main(arguments: Arguments, _options: Configuration) -> int:
             print(f"[{len(done)}] {result.name}: nothing has changed", file=sys.stderr, flush=True)
 
     try:
-        result = experiment(config, arguments["output"], begun=begun, ended=ended)
+        result = experiment(config, arguments["output"], begun=begun, ended=ended, progress=ReadingProgress)
     except TrainingStopped as stopped:
         print("Stopped by a signal; run the same command again to continue.", file=sys.stderr)
         return 128 + stopped.signal
@@ -68,6 +69,7 @@ COMMAND = task_command(
         "changed do not run again.",
     },
     interrupted="interrupted; run the same command again to continue.",
+    progress=True,
     example="encdec-experiment --config=libreoffice --output=table1",
     guide="experiment",
 )

@@ -11,12 +11,13 @@ from keras_encdec.decoding.generation_options import GenerationOptions
 from keras_encdec.errors import FilePath
 from keras_encdec.experiment import stage_functions
 from keras_encdec.experiment.distillation_options import TEXTS, DistillationOptions, check_test_sets
-from keras_encdec.experiment.stage_runner import Stage, StageResult, result_folder, run_stages
+from keras_encdec.experiment.stage_runner import Stage, StageProgress, StageResult, result_folder, run_stages
 from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.model_config import model_path
 from keras_encdec.runtime.files import is_url, joined
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.open_output import open_output
+from keras_encdec.runtime.progress import Progress
 from keras_encdec.runtime.remote_folders import LocalFiles
 from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric, check_lines, read_text
 from keras_encdec.smt.evaluation.evaluate import BASELINE, EvaluationOptions, evaluate
@@ -57,6 +58,7 @@ def distill(
     test_target: FilePath | None = None,
     begun: Callable[[Stage, int], object] = lambda stage, number_of_stages: None,
     ended: Callable[[StageResult], object] = lambda result: None,
+    progress: StageProgress = Progress,
     training: Mapping[str, object] | None = None,
     model: Mapping[str, object] | None = None,
     **values: object,
@@ -80,6 +82,8 @@ def distill(
         begun: function that is called with a Stage and the number of all stages before each stage that runs. Defaults
             to one that does nothing.
         ended: function that is called with a StageResult after each stage. Defaults to one that does nothing.
+        progress: function that makes the Progress of each step, such as `ReadingProgress`. Defaults to `Progress`,
+            which shows nothing.
         training, model: dicts. Hyper-parameters that override the preset's. Defaults to none.
         **values: options by name, which override those in `options`.
 
@@ -105,7 +109,9 @@ def distill(
     with result_folder(output, "distillation", ended) as (folder, ended_and_saved), LocalFiles() as local:
         texts = {name: pathlib.Path(local.path(path)) for name, path in files.items() if path is not None}
         stages = _stages([model_path(path) for path in model_dirs], texts, folder, options, training, model)
-        results = run_stages(stages, folder / "stages", lambda stage: begun(stage, len(stages)), ended_and_saved)
+        results = run_stages(
+            stages, folder / "stages", lambda stage: begun(stage, len(stages)), ended_and_saved, progress
+        )
     scores = dict(results[-1].result) if test_source is not None else {}
     student, text = (_path(joined(output, name)) for name in ("student", "train.target"))
     return DistillationResult(student, text, results, scores)
@@ -187,6 +193,7 @@ def translate_nbest(
     number_of_processes: int | None = None,
     replace_unknown: bool = False,
     dictionary: str | None = None,
+    progress: StageProgress = Progress,
     **teachers: pathlib.Path,
 ) -> dict[str, object]:
     """Translates the training text into an n-best list, in shards, so that an interrupted translation can continue."""
@@ -198,7 +205,9 @@ def translate_nbest(
         dictionary=dictionary,
     )
     sampler = BeamSampler(num_beams, num_best=num_best, length_penalty=length_penalty)
-    return {"sentences": generate_file(list(teachers.values()), source, nbest, sampler, options).lines}
+    return {
+        "sentences": generate_file(list(teachers.values()), source, nbest, sampler, options, progress=progress).lines
+    }
 
 
 def translate(
@@ -208,12 +217,15 @@ def translate(
     length_penalty: float = 0.0,
     replace_unknown: bool = False,
     dictionary: str | None = None,
+    progress: StageProgress = Progress,
     **models: pathlib.Path,
 ) -> dict[str, object]:
     """Writes the best translation of each sentence. With one beam, the search is greedy."""
     sampler = GreedySampler() if num_beams == 1 else BeamSampler(num_beams, length_penalty=length_penalty)
     options = GenerationOptions(replace_unknown=replace_unknown, dictionary=dictionary, escape=True)
-    return {"sentences": generate_file(list(models.values()), source, output, sampler, options).lines}
+    return {
+        "sentences": generate_file(list(models.values()), source, output, sampler, options, progress=progress).lines
+    }
 
 
 def choose(nbest: pathlib.Path, target: pathlib.Path, output: pathlib.Path, keep: str) -> dict[str, object]:

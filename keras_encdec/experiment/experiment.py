@@ -10,8 +10,16 @@ from keras_encdec.experiment import moses, stage_functions
 from keras_encdec.experiment.experiment_config import DATA_FILES, ExperimentConfig, FeatureConfig
 from keras_encdec.experiment.experiment_file import load_experiment
 from keras_encdec.experiment.results import ExperimentResult, draw_results, read_result, write_results
-from keras_encdec.experiment.stage_runner import Stage, StageFunction, StageResult, result_folder, run_stages
+from keras_encdec.experiment.stage_runner import (
+    Stage,
+    StageFunction,
+    StageProgress,
+    StageResult,
+    result_folder,
+    run_stages,
+)
 from keras_encdec.model_config import model_path
+from keras_encdec.runtime.progress import Progress
 from keras_encdec.runtime.remote_folders import LocalFiles
 
 
@@ -21,6 +29,7 @@ def experiment(
     *,
     begun: Callable[[Stage, int], object] = lambda stage, number_of_stages: None,
     ended: Callable[[StageResult], object] = lambda result: None,
+    progress: StageProgress = Progress,
 ) -> ExperimentResult:
     """Measures what features add to a translation system: Table 1 of Cho et al., 2014.
 
@@ -35,6 +44,8 @@ def experiment(
         begun: function that is called with a Stage and the number of all stages before each stage that runs. Defaults
             to one that does nothing.
         ended: function that is called with a StageResult after each stage. Defaults to one that does nothing.
+        progress: function that makes the Progress of each step, such as `ReadingProgress`. Defaults to `Progress`,
+            which shows nothing.
 
     Returns:
         ExperimentResult.
@@ -51,7 +62,9 @@ def experiment(
     config = config if isinstance(config, ExperimentConfig) else load_experiment(config)
     with result_folder(output, "experiment", ended) as (folder, ended_and_saved), LocalFiles() as local:
         stages = plan_stages(config, folder, local)
-        results = run_stages(stages, folder / "stages", lambda stage: begun(stage, len(stages)), ended_and_saved)
+        results = run_stages(
+            stages, folder / "stages", lambda stage: begun(stage, len(stages)), ended_and_saved, progress
+        )
         result = read_result(config, json.loads((folder / EVALUATION).read_text(encoding="utf-8")), results)
         write_results(result, folder)
         draw_results(result, folder)

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_encdec.errors import InputError
+from keras_encdec.experiment.stage_runner import StageProgress
 from keras_encdec.formats import read_weights
 from keras_encdec.formats.phrase_table import number_of_scores
+from keras_encdec.runtime.progress import Progress
 from keras_encdec.runtime.settings_files import write_json
 from keras_encdec.scoring.score_file import score_file
 from keras_encdec.scoring.scoring_options import ScoringOptions
@@ -41,10 +43,14 @@ class TrainingStopped(Exception):
 
 
 def extract(
-    source: pathlib.Path, target: pathlib.Path, phrase_table: pathlib.Path, **settings: Any
+    source: pathlib.Path,
+    target: pathlib.Path,
+    phrase_table: pathlib.Path,
+    progress: StageProgress = Progress,
+    **settings: Any,
 ) -> dict[str, object]:
     """Makes a phrase table; see `extract_phrase_table`."""
-    summary = extract_phrase_table(target, phrase_table, source=source, **settings)
+    summary = extract_phrase_table(target, phrase_table, source=source, progress=progress, **settings)
     return {"phrase_pairs": summary.lines, "sentence_pairs": summary.sentence_pairs}
 
 
@@ -73,9 +79,9 @@ def train_model(
     return {"seconds": result.seconds, **best}
 
 
-def estimate(text: pathlib.Path, arpa: pathlib.Path, order: int) -> None:
+def estimate(text: pathlib.Path, arpa: pathlib.Path, order: int, progress: StageProgress = Progress) -> None:
     """Estimates an n-gram language model; see `estimate_ngrams`."""
-    estimate_ngrams(text, arpa, order=order)
+    estimate_ngrams(text, arpa, order=order, progress=progress)
 
 
 def tune_baseline(
@@ -85,11 +91,14 @@ def tune_baseline(
     language_model: pathlib.Path,
     output: pathlib.Path,
     weights: pathlib.Path | None = None,
+    progress: StageProgress = Progress,
     **settings: Any,
 ) -> dict[str, object]:
     """Tunes the decoder, see `tune_decoder`. Writes `weights` and `nbest.gz` into the directory `output`."""
     initial = read_weights(weights)[0] if weights else None
-    tuning = tune_decoder(source, [target], phrase_table, language_model, output, initial, **settings)
+    tuning = tune_decoder(
+        source, [target], phrase_table, language_model, output, initial, progress=progress, **settings
+    )
     shutil.copyfile(tuning.nbest, output / "nbest.gz")
     return {"rounds": len(tuning.rounds), "score": tuning.best.score}
 
@@ -100,16 +109,20 @@ def decode(
     language_model: pathlib.Path,
     weights: pathlib.Path,
     nbest: pathlib.Path,
+    progress: StageProgress = Progress,
     **settings: Any,
 ) -> dict[str, object]:
     """Translates sentences; see `decode_nbest`."""
-    summary = decode_nbest(source, phrase_table, language_model, nbest, read_weights(weights)[0], **settings)
+    initial = read_weights(weights)[0]
+    summary = decode_nbest(source, phrase_table, language_model, nbest, initial, progress=progress, **settings)
     return {"sentences": summary.sentences, "hypotheses": summary.lines, "unknown_words": summary.unknown_words}
 
 
-def score_table(phrase_table: pathlib.Path, model_dir: pathlib.Path, scored: pathlib.Path) -> dict[str, object]:
+def score_table(
+    phrase_table: pathlib.Path, model_dir: pathlib.Path, scored: pathlib.Path, progress: StageProgress = Progress
+) -> dict[str, object]:
     """Appends two scores to each line of a table: the model's, and exp(number of unknown target words)."""
-    return {"lines": score_file(model_dir, phrase_table, scored, unknown_count=True).lines}
+    return {"lines": score_file(model_dir, phrase_table, scored, unknown_count=True, progress=progress).lines}
 
 
 def add_table_feature(
@@ -119,6 +132,7 @@ def add_table_feature(
     output: pathlib.Path,
     feature: str,
     column: int,
+    progress: StageProgress = Progress,
 ) -> dict[str, object]:
     """Adds the sums of a table's scores over the phrases of each hypothesis; see `add_phrase_features`.
 
@@ -129,12 +143,15 @@ def add_table_feature(
         output: the list to write.
         feature: str. Name of the feature.
         column: int. Index of the score in the table, from the end: -1 is the last score.
+        progress: see `run_stages`. Defaults to `Progress`.
 
     Raises:
         InputError: if the phrases of more than `MOST_WITHOUT_PHRASES` of the hypotheses are not in the table.
     """
     number = number_of_scores(phrase_table) + 1 + column
-    summary = add_phrase_features(nbest, source, phrase_table, output, {feature: [number]}, on_error="keep")
+    summary = add_phrase_features(
+        nbest, source, phrase_table, output, {feature: [number]}, on_error="keep", progress=progress
+    )
     without_phrases = summary.unsegmented + summary.lowest
     if without_phrases + summary.malformed > MOST_WITHOUT_PHRASES * summary.lines:
         output.unlink()
@@ -150,13 +167,19 @@ def add_table_feature(
 
 
 def score_nbest(
-    nbest: pathlib.Path, source: pathlib.Path, model_dir: pathlib.Path, output: pathlib.Path, feature: str, counts: bool
+    nbest: pathlib.Path,
+    source: pathlib.Path,
+    model_dir: pathlib.Path,
+    output: pathlib.Path,
+    feature: str,
+    counts: bool,
+    progress: StageProgress = Progress,
 ) -> dict[str, object]:
     """Adds ln p of each hypothesis to an n-best list, and with `counts` also Unknown0 and Length0."""
     options = ScoringOptions(
         format="nbest", source=str(source), feature_name=feature, unknown_count=counts, length=counts
     )
-    summary = score_file(model_dir, nbest, output, options)
+    summary = score_file(model_dir, nbest, output, options, progress=progress)
     return {"lines": summary.lines, "ngrams": list(map(str, summary.ngrams))}
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import hashlib
+import inspect
 import json
 import os
 import pathlib
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from keras_encdec.errors import FilePath, InputError, explained
 from keras_encdec.model_config import CONFIG, SOURCE_VOCABULARY, TARGET_VOCABULARY, WEIGHTS
 from keras_encdec.runtime.files import file_checksum, is_url, remove
+from keras_encdec.runtime.progress import Progress
 from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.settings_files import Json, read_record, write_json
 from keras_encdec.runtime.unfinished import directory_lock
@@ -22,6 +24,8 @@ _MODEL_FILES = (CONFIG, WEIGHTS, SOURCE_VOCABULARY, TARGET_VOCABULARY)
 
 # Takes the inputs, outputs and settings of a stage as keyword arguments.
 StageFunction = Callable[..., Mapping[str, Json] | None]
+#: Takes the input of a task, and for some tasks the name of the units, such as `ReadingProgress`.
+StageProgress = Callable[..., Progress]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +35,8 @@ class Stage:
     Attributes:
         name: str. Unique in an experiment; also the name of its record.
         function: callable. It takes inputs, outputs and settings as keyword arguments, writes the outputs, and returns
-            a dict of values that JSON can hold, or `None`.
+            a dict of values that JSON can hold, or `None`. If it has the argument `progress`, it also gets a
+            `StageProgress`.
         inputs: dict of argument name to the path of a file or model directory.
         outputs: dict of argument name to the path of a file or directory, which only this stage writes.
         settings: dict of argument name to a value that JSON can hold.
@@ -43,9 +48,10 @@ class Stage:
     outputs: Mapping[str, pathlib.Path]
     settings: Mapping[str, object] = dataclasses.field(default_factory=dict)
 
-    def run(self) -> Mapping[str, Json] | None:
+    def run(self, progress: StageProgress = Progress) -> Mapping[str, Json] | None:
         """Calls the function."""
-        return self.function(**self.inputs, **self.outputs, **self.settings)
+        shown = {"progress": progress} if "progress" in inspect.signature(self.function).parameters else {}
+        return self.function(**self.inputs, **self.outputs, **self.settings, **shown)
 
     def key(self) -> dict[str, object]:
         """Returns what the outputs depend on: the function's name, the settings, and the inputs' checksums.
@@ -136,6 +142,7 @@ def run_stages(
     records: str | os.PathLike[str],
     begun: Callable[[Stage], object] = lambda stage: None,
     ended: Callable[[StageResult], object] = lambda result: None,
+    progress: StageProgress = Progress,
 ) -> list[StageResult]:
     """Runs stages in their order, and skips those that are up to date.
 
@@ -149,6 +156,8 @@ def run_stages(
         records: directory of the records, made if it is missing.
         begun: function that is called with each Stage before it runs. Defaults to one that does nothing.
         ended: function that is called with a StageResult after each stage. Defaults to one that does nothing.
+        progress: function that makes the Progress of each step of a stage, such as `ReadingProgress`. Defaults to
+            `Progress`, which shows nothing.
 
     Returns:
         list of StageResult, one for each stage.
@@ -171,20 +180,20 @@ def run_stages(
             if not is_same or "outputs" in record:
                 _remove_outputs(stage)
             write_json(path, key)
-            record = _run(stage, key)
+            record = _run(stage, key, progress)
             write_json(path, record)
         results.append(StageResult(stage.name, record["seconds"], record["result"], was_run))
         ended(results[-1])
     return results
 
 
-def _run(stage: Stage, key: Mapping[str, object]) -> dict[str, object]:
+def _run(stage: Stage, key: Mapping[str, object], progress: StageProgress) -> dict[str, object]:
     """Runs a stage and returns its record."""
     start = time.monotonic()
     for output in stage.outputs.values():
         with explained(output.parent, "to make a directory"):
             output.parent.mkdir(parents=True, exist_ok=True)
-    result = dict(stage.run() or {})
+    result = dict(stage.run(progress) or {})
     # A training that was continued reports its whole duration.
     seconds = max(time.monotonic() - start, result.get("seconds", 0.0))
     return {**key, "outputs": _checksums(stage), "seconds": round(seconds, 1), "result": result}

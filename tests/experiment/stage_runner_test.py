@@ -6,6 +6,7 @@ import pytest
 
 from keras_encdec.errors import InputError
 from keras_encdec.experiment.stage_runner import Stage, checksum, run_stages
+from keras_encdec.runtime.progress import CountedWork, Progress
 
 CALLS = []
 
@@ -50,6 +51,25 @@ def run(folder, **settings):
         {"joined": "join", "doubled": "double"}[name] for name in CALLS
     ]
     return CALLS
+
+
+def count_words(text, output, progress=Progress):
+    with progress(CountedWork(2), "words") as counted:
+        counted.add(2)
+    output.write_text("2")
+
+
+def test_a_stage_shows_its_progress(files):
+    steps = []
+
+    def shown(work, unit):
+        steps.append((work.size, unit))
+        return Progress(work, unit)
+
+    stage = Stage("count", count_words, {"text": files / "a"}, {"output": files / "count"})
+    run_stages([stage], files / "records", progress=shown)
+    assert steps == [(2, "words")]
+    assert not run_stages([stage], files / "records", progress=shown)[0].was_run
 
 
 def test_runs_each_stage_once(files):
