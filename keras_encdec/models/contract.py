@@ -58,6 +58,11 @@ class ModelSide(NamedWeights):
         """Returns the layers whose weights `word_tables` depends on. Defaults to none: there are no tables."""
         return []
 
+    @property
+    def word_table_size(self) -> int:
+        """Number of elements of `word_tables`; 0 without tables."""
+        return 0
+
     def word_tables(self) -> list[Tensor]:
         """Computes what depends on a word alone, for all words: tensors `(vocabulary_size, ...)`."""
         return []

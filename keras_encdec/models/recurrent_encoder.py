@@ -196,6 +196,10 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
     def word_layers(self) -> list[keras.layers.Layer]:
         return super().word_layers() if self.reader is None else []
 
+    @property
+    def word_table_size(self) -> int:
+        return super().word_table_size if self.reader is None else 0
+
     def word_tables(self) -> list[Tensor]:
         return super().word_tables() if self.reader is None else []
 

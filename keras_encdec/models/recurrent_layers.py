@@ -79,6 +79,10 @@ class RecurrentLayers(keras.layers.Layer):
     def word_layers(self) -> list[keras.layers.Layer]:
         return [self.embedding, *self.first_cells]
 
+    @property
+    def word_table_size(self) -> int:
+        return self.vocabulary_size * sum(cell.gates * cell.units for cell in self.first_cells)
+
     def word_tables(self) -> list[Tensor]:
         """Computes the projected inputs of each word, `(vocabulary_size, gates * units)`, for each of `first_cells`."""
         embedded = self.embedded(ops.arange(self.vocabulary_size, dtype="int32"))

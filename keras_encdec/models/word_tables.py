@@ -22,6 +22,9 @@ ModelTables: TypeAlias = dict[str, list[Tensor]]
 WordTables: TypeAlias = Mapping[str, ModelTables]
 NO_TABLES: WordTables = {}
 
+# Maximum number of elements of all tables of a model or an ensemble: 256 MB in float32. Larger ones are not computed.
+MOST_ELEMENTS = 1 << 26
+
 # The tables in use, by the id of the encoder or decoder. They change with the context, as threads compute side by side.
 _IN_USE: contextvars.ContextVar[Mapping[int, list[Tensor]]] = contextvars.ContextVar("word_tables")
 
@@ -68,11 +71,11 @@ class WordTableCache:
 
     def __init__(self, models: Sequence["TranslationModel"]) -> None:
         self._compute = compiled_call(_Tables(models))
-        sides = [side for model in models for side in (model.encoder, model.decoder)]
-        layers = [layer for side in sides for layer in side.word_layers()]
-        self._weights = [weight for layer in layers for weight in layer.weights]
+        sides = [side for model in models for side in (model.encoder, model.decoder) if side.word_table_size]
+        self._weights = [weight for side in sides for layer in side.word_layers() for weight in layer.weights]
         # A table costs as much as reading this number of words.
-        self._words = max(max(model.source_words, model.target_words) for model in models) if layers else None
+        self._words = max(max(model.source_words, model.target_words) for model in models)
+        self._is_used = 0 < sum(side.word_table_size for side in sides) <= MOST_ELEMENTS
         self._values: list[np.ndarray] = []
         self._tables = NO_TABLES
 
@@ -80,9 +83,9 @@ class WordTableCache:
         """Returns the tables, or none if computing them costs more than they save.
 
         Args:
-            words: int. Number of source words to be read.
+            words: int. Number of words to be read.
         """
-        if self._words is None or not self._tables and words < self._words:
+        if not self._is_used or not self._tables and words < self._words:
             return NO_TABLES
         values = [ops.convert_to_numpy(weight) for weight in self._weights]
         if not self._tables or not all(map(np.array_equal, values, self._values)):

@@ -8,12 +8,10 @@ from keras_encdec.text import END
 
 
 class TableEncoder:
-    """An encoder without layers that read words: `TableModel` encodes sources itself."""
+    """An encoder that computes nothing from words: `TableModel` encodes sources itself."""
 
     reader = None
-
-    def word_layers(self):
-        return []
+    word_table_size = 0
 
 
 class TableDecoder:
@@ -24,15 +22,13 @@ class TableDecoder:
 
     has_attention = False
     speller = None
+    word_table_size = 0
 
     def __init__(self, vocabulary_size, seed=0, scale=2.0):
         self.vocabulary_size = vocabulary_size
         random = np.random.default_rng(seed)
         table = random.normal(0, scale, (9, vocabulary_size, vocabulary_size, vocabulary_size)).astype("float32")
         self.table = ops.convert_to_tensor(table.reshape(-1, vocabulary_size))
-
-    def word_layers(self):
-        return []
 
     def start(self, encoded):
         first = encoded["first"]

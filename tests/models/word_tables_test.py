@@ -6,7 +6,7 @@ import pytest
 from keras import ops
 
 from keras_encdec.decoding import BeamSampler, Generator
-from keras_encdec.models import RecurrentEncoderDecoder, RNNEncoderDecoder
+from keras_encdec.models import RecurrentEncoderDecoder, RNNEncoderDecoder, word_tables
 from keras_encdec.models.word_tables import WordTableCache, looking_up
 from keras_encdec.scoring import Scorer
 
@@ -71,6 +71,15 @@ def test_few_words_are_not_worth_tables() -> None:
 
 def test_models_without_tables_have_none() -> None:
     model = RNNEncoderDecoder(WORDS, WORDS, embedding_dim=4, units=6, maxout_units=4, output_rank=4)
+    assert not WordTableCache([model]).tables(10**9)
+
+
+def test_tables_that_need_too_much_memory_are_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = RecurrentEncoderDecoder(WORDS, WORDS, **SIZES)
+    elements = 2 * (WORDS + 3) * 4 * SIZES["units"]
+    monkeypatch.setattr(word_tables, "MOST_ELEMENTS", elements)
+    assert WordTableCache([model]).tables(WORDS)
+    monkeypatch.setattr(word_tables, "MOST_ELEMENTS", elements - 1)
     assert not WordTableCache([model]).tables(10**9)
 
 
