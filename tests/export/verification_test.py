@@ -56,7 +56,7 @@ def test_given_pairs_are_read_as_a_client_sends_them(verify, folders, tmp_path):
 @pytest.mark.usefixtures("scores_here")
 def test_another_model_fails_the_verification(copied, tmp_path):
     other = toy_models.save_model(tmp_path / "model", WORDS, ["é", *WORDS], reverse=True, seed=1)
-    with pytest.raises(InputError, match="other weights than those that were exported, expected the model that .*/1 w"):
+    with pytest.raises(InputError, match="weights that differ from the exported ones, expected the model that .*/1 w"):
         verify_export(other, copied[1], made_pairs=20)
     edit_description(copied[1], model_weights=None)  # as in versions exported by the first versions of the package
     with pytest.raises(InputError, match=f"{copied[1]}: found ln p .*expected the model's own"):
