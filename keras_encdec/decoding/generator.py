@@ -125,7 +125,7 @@ class Generator:
         requests = self._batches.requests(sources, max_length_factor, max_length, first, candidates, spellings)
         self._copy_trained_weights()
         results: list[list[Hypothesis]] = [[] for _ in requests.sources]
-        tables = self._word_tables.tables(sum(map(len, requests.sources)))
+        tables = self._word_tables.tables(requests.sources)
         search = functools.partial(
             self._search, sampler=sampler, with_attention=with_attention, full_scores=full_scores, tables=tables
         )

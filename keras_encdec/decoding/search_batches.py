@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from keras import ops
 
+from keras_encdec.backend.devices import on_cpu
 from keras_encdec.backend.types import Tensor
 from keras_encdec.data.batches import length_batches, pad
 from keras_encdec.data.rare_word_batches import local_sources
@@ -21,10 +22,11 @@ LENGTH_FACTOR, SHORTEST_LIMIT = 1.5, 10
 # Higher limits are reduced to this number of words, as a search allocates memory for its limit.
 LONGEST_LIMIT = 100_000
 
-# Maximum number of target sequences in a batch, unless a single source needs more, and of sources: the sources of a
-# smaller batch are of more equal lengths, and more batches share the processors more evenly.
-# `benchmarks/translation.py` (greedy) measures the benefit.
-MOST_ROWS, MOST_SOURCES = 768, 256
+# Maximum number of target sequences in a batch, unless a single source needs more.
+MOST_ROWS = 768
+# Maximum number of sources in a batch on a CPU: the sources of a smaller batch are of more equal lengths, and more
+# batches share the processors more evenly. `benchmarks/translation.py` (greedy) measures the benefit.
+MOST_SOURCES = 256
 # Maximum number of source tokens in a batch, padding included, unless a single source has more.
 MOST_TOKENS = 1 << 15
 
@@ -126,7 +128,9 @@ class SearchBatches:
 
         Empty sources fill batches up: their searches end at the first step.
         """
-        most_rows = min(MOST_SOURCES, max(1, MOST_ROWS // sampler.rows_per_source))
+        most_rows = max(1, MOST_ROWS // sampler.rows_per_source)
+        if on_cpu():
+            most_rows = min(most_rows, MOST_SOURCES)
         lengths = [len(source) for source in requests.sources]
         for indices, rows, width in length_batches(lengths, most_rows, MOST_TOKENS):
             order: list[int | None] = [*indices, *[None] * (rows - len(indices))]

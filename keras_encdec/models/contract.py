@@ -54,18 +54,18 @@ class TensorSpec:
 class ModelSide(NamedWeights):
     """Base of encoders and decoders: what they compute from each word alone, see `WordTableCache`."""
 
-    def word_layers(self) -> list[keras.layers.Layer]:
-        """Returns the layers whose weights `word_tables` depends on. Defaults to none: there are no tables."""
-        return []
-
     @property
     def word_table_size(self) -> int:
-        """Number of elements of `word_tables`; 0 without tables."""
+        """Number of elements of `word_tables`. Defaults to 0: there are no tables, and no more need be defined."""
         return 0
+
+    def word_layers(self) -> list[keras.layers.Layer]:
+        """Returns the layers whose weights `word_tables` depends on."""
+        raise NotImplementedError
 
     def word_tables(self) -> list[Tensor]:
         """Computes what depends on a word alone, for all words: tensors `(vocabulary_size, ...)`."""
-        return []
+        raise NotImplementedError
 
 
 class Decoder(ModelSide):

@@ -193,15 +193,9 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
         return self.cells[0]
 
     # Words outside the shortlist, which characters make vectors of, are in no table.
-    def word_layers(self) -> list[keras.layers.Layer]:
-        return super().word_layers() if self.reader is None else []
-
     @property
     def word_table_size(self) -> int:
         return super().word_table_size if self.reader is None else 0
-
-    def word_tables(self) -> list[Tensor]:
-        return super().word_tables() if self.reader is None else []
 
     def weight_classes(self) -> dict[str, list[keras.Variable]]:
         layers = [[*cells] for cells in self.cells]

@@ -2,7 +2,7 @@
 
 import contextlib
 import contextvars
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import keras
@@ -79,13 +79,13 @@ class WordTableCache:
         self._values: list[np.ndarray] = []
         self._tables = NO_TABLES
 
-    def tables(self, words: int) -> WordTables:
+    def tables(self, sequences: Iterable[Sequence[int]]) -> WordTables:
         """Returns the tables, or none if computing them costs more than they save.
 
         Args:
-            words: int. Number of words to be read.
+            sequences: iterable of the sequences of ids to be read.
         """
-        if not self._is_used or not self._tables and words < self._words:
+        if not self._is_used or not self._tables and sum(map(len, sequences)) < self._words:
             return NO_TABLES
         values = [ops.convert_to_numpy(weight) for weight in self._weights]
         if not self._tables or not all(map(np.array_equal, values, self._values)):
@@ -102,7 +102,8 @@ class _Tables(keras.layers.Layer):
 
     # Keras calls no layer without an argument.
     def call(self, unused: Tensor) -> WordTables:
+        sides = [{"encoder": model.encoder, "decoder": model.decoder} for model in self.models]
         return {
-            str(number): {"encoder": model.encoder.word_tables(), "decoder": model.decoder.word_tables()}
-            for number, model in enumerate(self.models)
+            str(number): {name: side.word_tables() if side.word_table_size else [] for name, side in each.items()}
+            for number, each in enumerate(sides)
         }

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import functools
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -196,7 +197,7 @@ class Scorer:
     ) -> Iterator[tuple[np.ndarray, PairGroup, list[np.ndarray]]]:
         """Yields indices of pairs, their group, and what `PrefixTreeDecoder` returns for it: one array or two."""
         spellings = spellings or PairSpellings()
-        tables = self._word_tables.tables(sum(len(source) + len(target) for source, target in pairs))
+        tables = self._word_tables.tables(itertools.chain.from_iterable(pairs))
         decode = functools.partial(self._decoded, with_attention, spellings, tables)
         yield from self._in_order(decode, self._groups(pairs, spellings))
 

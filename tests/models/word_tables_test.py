@@ -6,8 +6,14 @@ import pytest
 from keras import ops
 
 from keras_encdec.decoding import BeamSampler, Generator
-from keras_encdec.models import RecurrentEncoderDecoder, RNNEncoderDecoder, word_tables
-from keras_encdec.models.word_tables import WordTableCache, looking_up
+from keras_encdec.models import (
+    RecurrentEncoderDecoder,
+    RNNEncoderDecoder,
+    recurrent_decoder,
+    recurrent_encoder,
+    word_tables,
+)
+from keras_encdec.models.word_tables import WordTableCache, looked_up, looking_up
 from keras_encdec.scoring import Scorer
 
 WORDS = 17
@@ -33,7 +39,7 @@ def without_specials(ids: list[int]) -> list[int]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_encoders_and_decoders_find_in_the_tables_what_they_would_compute(kind: str) -> None:
     model = RecurrentEncoderDecoder(WORDS, WORDS, **SIZES, **KINDS[kind])
-    tables = WordTableCache([model]).tables(WORDS)["0"]
+    tables = WordTableCache([model]).tables([range(WORDS)])["0"]
     source = np.array([[5, 6, 1, 2], [7, 2, 0, 0]])
     computed = model.encode(source)
     with looking_up(model.encoder, tables["encoder"]):
@@ -51,7 +57,7 @@ def test_encoders_and_decoders_find_in_the_tables_what_they_would_compute(kind: 
 def test_the_tables_are_read() -> None:
     model = RecurrentEncoderDecoder(WORDS, WORDS, **SIZES)
     source = np.array([[5, 6, 2]])
-    tables = WordTableCache([model]).tables(WORDS)["0"]["encoder"]
+    tables = WordTableCache([model]).tables([range(WORDS)])["0"]["encoder"]
     with looking_up(model.encoder, [ops.zeros_like(table) for table in tables]):
         changed = ops.convert_to_numpy(model.encode(source)["hidden_1"])
     assert np.abs(changed - ops.convert_to_numpy(model.encode(source)["hidden_1"])).max() > 0.01
@@ -59,28 +65,41 @@ def test_the_tables_are_read() -> None:
 
 def test_the_vectors_of_words_that_characters_give_are_in_no_table() -> None:
     model = RecurrentEncoderDecoder(WORDS, WORDS, **SIZES, **KINDS["characters"])
-    assert WordTableCache([model]).tables(WORDS)["0"]["encoder"] == []
+    assert WordTableCache([model]).tables([range(WORDS)])["0"]["encoder"] == []
 
 
 def test_few_words_are_not_worth_tables() -> None:
     cache = WordTableCache([RecurrentEncoderDecoder(WORDS, WORDS + 2, **SIZES)])
-    assert not cache.tables(WORDS + 1)
-    assert cache.tables(WORDS + 2)
-    assert cache.tables(1)  # they are there already
+    assert not cache.tables([range(WORDS), [2]])
+    assert cache.tables([range(WORDS), [2], [2]])
+    assert cache.tables([[2]])  # they are there already
 
 
 def test_models_without_tables_have_none() -> None:
     model = RNNEncoderDecoder(WORDS, WORDS, embedding_dim=4, units=6, maxout_units=4, output_rank=4)
-    assert not WordTableCache([model]).tables(10**9)
+    assert not WordTableCache([model]).tables([range(10**9)])
 
 
 def test_tables_that_need_too_much_memory_are_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     model = RecurrentEncoderDecoder(WORDS, WORDS, **SIZES)
     elements = 2 * (WORDS + 3) * 4 * SIZES["units"]
     monkeypatch.setattr(word_tables, "MOST_ELEMENTS", elements)
-    assert WordTableCache([model]).tables(WORDS)
+    assert WordTableCache([model]).tables([range(WORDS)])
     monkeypatch.setattr(word_tables, "MOST_ELEMENTS", elements - 1)
-    assert not WordTableCache([model]).tables(10**9)
+    assert not WordTableCache([model]).tables([range(10**9)])
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_searches_and_scorers_read_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = RecurrentEncoderDecoder(WORDS, WORDS, **SIZES)
+    source = [*range(3, 3 + WORDS), 2]
+    [[found]] = Generator(model).generate([source])
+    expected = Scorer(model).score([(source, found.ids)])
+    for module in (recurrent_encoder, recurrent_decoder):
+        monkeypatch.setattr(module, "looked_up", lambda table, words: 0 * looked_up(table, words))
+    [[changed]] = Generator(model).generate([source])
+    assert abs(changed.log_prob - found.log_prob) > 0.01
+    assert np.abs(Scorer(model).score([(source, found.ids)]) - expected).max() > 0.01
 
 
 @pytest.mark.usefixtures("uncompiled")
