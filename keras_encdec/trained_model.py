@@ -248,7 +248,7 @@ def check_can_replace_unknown(has_attention: bool, has_position_words: bool) -> 
 
 
 def check_ensemble(models: Sequence[KnownModel]) -> None:
-    """Checks that models can form an ensemble.
+    """Checks that models can be used together, in an ensemble or an average.
 
     Args:
         models: list of TrainedModel or ModelDirectory.
@@ -269,7 +269,7 @@ def check_ensemble(models: Sequence[KnownModel]) -> None:
             if first_value != other_value:
                 raise InputError(
                     f"found another {name} than in {first.path}",
-                    "expected the same in all models of an ensemble",
+                    "expected the same in all models that are used together",
                     "train them on the same data with the same --shortlist",
                     other.path,
                 )

@@ -13,8 +13,9 @@ from keras_encdec.experiment import stage_functions
 from keras_encdec.experiment.distillation_options import TEXTS, DistillationOptions, check_test_sets
 from keras_encdec.experiment.stage_runner import Stage, StageProgress, StageResult, result_folder, run_stages
 from keras_encdec.formats.encodings import FileEncoding
+from keras_encdec.model_average import average_models
 from keras_encdec.model_config import model_path
-from keras_encdec.runtime.files import is_url, joined
+from keras_encdec.runtime.files import is_url, joined, remove
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.open_output import open_output
 from keras_encdec.runtime.progress import Progress
@@ -22,6 +23,7 @@ from keras_encdec.runtime.remote_folders import LocalFiles
 from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric, check_lines, read_text
 from keras_encdec.smt.evaluation.evaluate import BASELINE, EvaluationOptions, evaluate
 from keras_encdec.smt.nbest.nbest_sentences import hypotheses_by_sentence
+from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 
 # Sentences in a shard of the translation, so that a killed translation can continue.
@@ -72,8 +74,9 @@ def distill(
     Args:
         model_dirs: model directories of the teacher, or of an ensemble of teachers.
         source, target: sentences of the training text, and their reference translations, plain or gzipped.
-        output: directory to write to, made if it is missing: `nbest.gz`, `train.target`, the model `student` and, with
-            a test set, the translations `teacher.test` and `student.test`, and their BLEU, `evaluation.txt`.
+        output: directory to write to, made if it is missing: `nbest.gz`, `train.target`, the model `student` (the
+            average of the models `student1`, `student2`, ... if there are several) and, with a test set, the
+            translations `teacher.test` and `student.test`, and their BLEU, `evaluation.txt`.
         options: DistillationOptions. Defaults to `None`: the defaults.
         dev_source, dev_target: sentences and references to validate the student on. Defaults to `None`: pairs are held
             out of the training text.
@@ -101,6 +104,7 @@ def distill(
 
     Reference:
         - Kim and Rush, 2016, "Sequence-Level Knowledge Distillation" (arXiv 1606.07947)
+        - Wortsman et al., 2022, "Model soups" (arXiv 2203.05482): the average of several students
     """
     options = DistillationOptions.combined(options, values)
     given = source, target, dev_source, dev_target, test_source, test_target
@@ -154,13 +158,7 @@ def _stages(
             {"output": chosen},
             {"keep": options.keep},
         ),
-        Stage(
-            "train",
-            stage_functions.train_model,
-            {"source": texts["source"], "target": chosen, **validation},
-            {"model_dir": student},
-            {"config": config.to_dict(), "data": TrainingData.from_preset(options.preset).to_dict()},
-        ),
+        *_training_stages(options, config, {"source": texts["source"], "target": chosen, **validation}, student),
     ]
     if "test_source" in texts:
         translated = {name: folder / f"{name}.test" for name in ("teacher", "student")}
@@ -182,6 +180,31 @@ def _stages(
             ),
         ]
     return stages
+
+
+def _training_stages(
+    options: DistillationOptions, config: TrainingConfig, files: Mapping[str, pathlib.Path], student: pathlib.Path
+) -> list[Stage]:
+    """Plans the training of the student, or of several students and their average."""
+    data = TrainingData.from_preset(options.preset).to_dict()
+
+    def training(name: str, model_dir: pathlib.Path, seed: int) -> Stage:
+        settings = {"config": dataclasses.replace(config, seed=seed).to_dict(), "data": data}
+        return Stage(name, stage_functions.train_model, files, {"model_dir": model_dir}, settings)
+
+    if options.students == 1:
+        return [training("train", student, config.seed)]
+    numbers = range(1, options.students + 1)
+    paths = {number: student.with_name(f"{student.name}{number}") for number in numbers}
+    trainings = [training(f"train-{number}", paths[number], config.seed + number - 1) for number in numbers]
+    students = {f"student_{number}": path for number, path in paths.items()}
+    return [*trainings, Stage("average", average, students, {"model_dir": student})]
+
+
+def average(model_dir: pathlib.Path, **students: pathlib.Path) -> dict[str, object]:
+    """Writes the average of the students; see `average_models`."""
+    remove(model_dir)  # that of a run that was killed before it left a record
+    return {"cosine": average_models(list(students.values()), model_dir).cosine}
 
 
 def translate_nbest(

@@ -35,6 +35,14 @@ class DistillationOptions(Configuration):
         "has this teacher's size, not the preset's, and needs few epochs.",
         group="student's training",
     )
+    students: int = hyperparameter(
+        1,
+        "Number of students, which are trained one after another from the same weights with different seeds. Their "
+        "average is the student. More than one need --from_teacher.",
+        minimum=1,
+        published={"Wortsman et al., 2022, section 2": "several, averaged"},
+        group="student's training",
+    )
     keep: str = hyperparameter(
         "best",
         "Which of the teachers' translations of a sentence the student learns: the best; or, of all that the beam "
@@ -88,6 +96,12 @@ class DistillationOptions(Configuration):
     def check(self) -> None:
         if self.dictionary and not self.replace_unknown:
             raise ConfigurationError("found {dictionary} without {replace_unknown}, expected both")
+        if self.students > 1 and not self.from_teacher:
+            raise ConfigurationError(
+                "found {students}=%d without {from_teacher}, expected both: only models that were trained from the "
+                "same weights have a useful average",
+                self.students,
+            )
 
     def training_config(
         self,

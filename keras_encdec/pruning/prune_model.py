@@ -1,23 +1,15 @@
 """Prunes a trained model: sets its smallest weights to zero, and stores it in less space."""
 
 import dataclasses
-import json
-import os
 import pathlib
-import shutil
 
-from keras_encdec.errors import FilePath, explained
-from keras_encdec.model_config import CONFIG, WEIGHTS, model_path
-from keras_encdec.model_directory import ModelDirectory, replace_weights
+from keras_encdec.derived_model import write_derived_model
+from keras_encdec.errors import FilePath
+from keras_encdec.model_config import WEIGHTS, model_path
+from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.pruning.pruning_masks import prune_weights, zero_counts
 from keras_encdec.pruning.pruning_options import PruningOptions
 from keras_encdec.runtime.files import check_absent, is_url
-from keras_encdec.runtime.remote_folders import StagedFolder
-from keras_encdec.runtime.unfinished import temporary_folder_beside
-from keras_encdec.sparse_weights import is_half, store_half, store_sparse
-
-# Files to copy besides those whose checksums are in `config.json`.
-_OTHERS = ("settings.toml", "LICENSE", "NOTICE")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,34 +90,12 @@ def prune_model(
     """
     options = PruningOptions.combined(options, values)
     check_absent(output)
-    if is_url(output):
-        with StagedFolder(os.fspath(output), last=[WEIGHTS, CONFIG]) as staged:
-            staged.rmdir()
-            result = prune_model(model_dir, staged, options)
-        return dataclasses.replace(result, path=output)
-    source, folder = model_path(model_dir), pathlib.Path(output)
+    source = model_path(model_dir)
     directory = ModelDirectory.load(source)
     counts = zero_counts(directory.model).values()
     options.check_zeros(sum(zeros for zeros, _ in counts), sum(size for _, size in counts), directory.path)
     prune_weights(directory.model, options.share, options.scheme)
-    with explained(folder, "to write the model"):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with temporary_folder_beside(str(folder.resolve())) as made:
-            _write(directory, pathlib.Path(made))
-            pathlib.Path(made).rename(folder)
+    size = write_derived_model(directory, output)
     classes = tuple(PrunedClass(name, size, zeros) for name, (zeros, size) in zero_counts(directory.model).items())
-    sizes = [(path / WEIGHTS).stat().st_size for path in (folder, source)]
-    return PruningResult(folder, classes, *sizes)
-
-
-def _write(directory: ModelDirectory, folder: pathlib.Path) -> None:
-    config = json.loads((directory.path / CONFIG).read_bytes())
-    for name in {CONFIG, *directory.checksums(), *config.get("sha256", {}), *_OTHERS} - {WEIGHTS}:
-        if (directory.path / name).is_file():
-            shutil.copyfile(directory.path / name, folder / name)
-    written = folder / f"pruned.{WEIGHTS}"
-    directory.model.save(written)
-    store_sparse(written)
-    if is_half(directory.path / WEIGHTS):
-        store_half(written)
-    replace_weights(folder, written)
+    path = output if is_url(output) else pathlib.Path(output)
+    return PruningResult(path, classes, size, (source / WEIGHTS).stat().st_size)

@@ -134,6 +134,7 @@ CALLS = {
         "--tsv={tsv} --initial_model={>model} --model_dir={>more}",
     ],
     "prune": ["--model_dir={model} --output={>pruned}"],
+    "average": ["--model_dir={model} --model_dir={model} --output={>average}"],
     "doctor": ["--path={model} --output={>json}"],
     "distill": [
         "--model_dir={model} --source={fr} --target={en} --dev_source={fr} --dev_target={en} "

@@ -117,6 +117,7 @@ WRONG_OUTPUTS = [
     ("select", [*SELECTED, "--source=input", "--output=out", "--source_output=nowhere/out"]),
     ("client", ["--server=localhost:1", "--input=input", "--output=nowhere/out"]),
     ("prune", ["--model_dir=libreoffice_en_fr", "--output=input"]),
+    ("average", ["--model_dir=libreoffice_en_fr", "--model_dir=libreoffice_en_fr", "--output=input"]),
     ("score", ["--model_dir=libreoffice_en_fr", "--input=input", "--output=out", "--alignments=nowhere/out"]),
     ("score", [*SCORED, "--output=out", "--moses_ini_out=nowhere/out"]),
     ("generate", ["--model_dir=libreoffice_en_fr", "--input=input", "--alignments=nowhere/out"]),
@@ -133,6 +134,7 @@ NEW = ["--model_dir=new", "--phrase_table=input", "--updates=1"]
 CONTRADICTIONS = [
     ("score", ["--model_dir=a", "--input=b", "--output=-", "--moses_ini=c", "--moses_ini_out=d"]),
     ("score", ["--model_dir=a", "--input=b", "--output=-", "--alignments=-"]),
+    ("average", ["--model_dir=libreoffice_en_fr", "--output=out"]),
     ("generate", ["--model_dir=a", "--input=b", "--alignments=-"]),
     ("generate", ["--model_dir=a", "--input=b", "--model_weight=1", "--model_weight=2"]),
     ("report", ["--model_dir=a", "--output=b", "--target=c"]),

@@ -84,9 +84,33 @@ def test_a_student_may_begin_with_the_weights_of_the_first_teacher(teachers, tex
     assert (settings.schedule, settings.warmup_updates) == ("cosine", 100)
 
 
+@pytest.mark.usefixtures("eager", "uncompiled")
+def test_several_students_are_averaged(teachers, texts, tmp_path):
+    settings = {"num_beams": 2, "updates": 3, "from_teacher": True, "students": 2}
+    training = {**TRAINING, "learning_rate": 0.01, "warmup_updates": 0, "batch_size": 4}
+    result = distill(teachers, output=tmp_path / "out", training=training, **settings, **texts)
+    assert [stage.name for stage in result.stages] == ["translate", "choose", "train-1", "train-2", "average"]
+    assert 0.5 < result.stages[-1].result["cosine"] < 1
+    student, *each = (
+        ModelDirectory.load(tmp_path / "out" / name).model for name in ("student", "student1", "student2")
+    )
+    seeds = [
+        TrainingConfig.from_preset(tmp_path / "out" / name / "settings.toml").seed for name in ("student1", "student2")
+    ]
+    assert seeds[1] == seeds[0] + 1
+    for mean, *both in zip(*(model.get_weights() for model in (student, *each)), strict=True):
+        np.testing.assert_allclose(mean, np.mean(both, axis=0), rtol=1e-5, atol=1e-7)
+    # A run that was killed before it recorded the average writes it again.
+    (tmp_path / "out" / "stages" / "average.json").unlink()
+    again = distill(teachers, output=tmp_path / "out", training=training, **settings, **texts)
+    assert [stage.was_run for stage in again.stages] == [False] * 4 + [True]
+
+
 def test_settings_that_contradict_are_refused(teachers, texts, tmp_path):
     with pytest.raises(ConfigurationError, match="dictionary without replace_unknown"):
         distill(teachers, output=tmp_path / "out", dictionary="words", **texts)
     with pytest.raises(ConfigurationError, match="found one of test_source and test_target"):
         distill(teachers, output=tmp_path / "out", test_source="a", **texts)
+    with pytest.raises(ConfigurationError, match="students=2 without from_teacher"):
+        distill(teachers, output=tmp_path / "out", students=2, **texts)
     assert not (tmp_path / "out").exists()

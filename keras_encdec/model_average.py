@@ -1,0 +1,127 @@
+"""The average of trained models: one model with the mean of their weights."""
+
+import dataclasses
+import math
+import pathlib
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+from keras import ops
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.derived_model import write_derived_model
+from keras_encdec.errors import FilePath, InputError
+from keras_encdec.model_config import model_path
+from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.runtime.files import check_absent, is_url
+from keras_encdec.trained_model import check_ensemble
+
+# Least cosine between the weights of two models that can be averaged. Models that were trained from the same weights
+# have more than 0.7, even a pruned one; those of other initial weights have 0.
+LEAST_COSINE = 0.3
+
+
+@dataclasses.dataclass(frozen=True)
+class AveragingResult:
+    """The result of `average_models`.
+
+    Attributes:
+        path: pathlib.Path of the new model directory; for a remote directory its URL, a str.
+        models: int. Number of models that were averaged.
+        cosine: float. The least cosine between the weights of a model and those of the first one.
+    """
+
+    path: FilePath
+    models: int
+    cosine: float
+
+    def __str__(self) -> str:
+        return (
+            f"The average of {self.models} models: {self.path}\n"
+            f"Cosine between the weights of a model and those of the first one: {self.cosine:.2f} or more."
+        )
+
+
+def average_models(model_dirs: Sequence[FilePath], output: FilePath) -> AveragingResult:
+    """Averages the weights of models that were trained from the same weights, and writes the average as a new model.
+
+        theta = 1/K (theta_1 + ... + theta_K)
+
+    Such models lie close together, and their average often translates better than each of them, at the cost of one. A
+    weight that is zero in all models stays zero, so that models pruned with one mask have a pruned average.
+
+    Args:
+        model_dirs: two or more model directories, of models with the same vocabularies and sizes. The files other than
+            the weights are those of the first one.
+        output: path or URL of the model directory to write, which must not exist.
+
+    Returns:
+        AveragingResult.
+
+    Raises:
+        ConfigurationError: a ValueError, for fewer than two models.
+        InputError: when a model cannot be loaded, differs from the first one in its vocabularies or sizes, or was
+            trained from other weights; and when the output exists or cannot be written.
+
+    Example:
+
+        average_models(["student1", "student2"], "average")
+
+    Reference:
+        - Wortsman et al., 2022, "Model soups: averaging weights of multiple fine-tuned models improves accuracy without
+          increasing inference time" (arXiv 2203.05482), section 2: the uniform soup
+    """
+    if len(model_dirs) < 2:
+        raise ConfigurationError("found %d in {model_dir}, expected two models or more to average", len(model_dirs))
+    check_absent(output)
+    first = ModelDirectory.load(model_path(model_dirs[0]))
+    start = _values(first)
+    total, cosine = [value.copy() for value in start], 1.0
+    for path in model_dirs[1:]:
+        other = ModelDirectory.load(model_path(path))
+        check_ensemble([first, other])
+        _check_sizes(first, other)
+        values = _values(other)
+        cosine = min(cosine, _cosine(start, values))
+        _check_cosine(cosine, first, other)
+        for sum_of_values, value in zip(total, values, strict=True):
+            sum_of_values += value
+    first.model.set_weights([value / len(model_dirs) for value in total])
+    write_derived_model(first, output)
+    return AveragingResult(output if is_url(output) else pathlib.Path(output), len(model_dirs), cosine)
+
+
+def _values(directory: ModelDirectory) -> list[np.ndarray]:
+    """Returns the weights of a model, in float64."""
+    return [ops.convert_to_numpy(weight).astype(np.float64) for weight in directory.model.weights]
+
+
+def _cosine(values: Sequence[np.ndarray], other_values: Sequence[np.ndarray]) -> float:
+    """Computes the cosine of the angle between the weights of two models, each taken as one vector."""
+    product, square, other_square = (
+        sum(float(np.vdot(a, b)) for a, b in zip(*pair, strict=True))
+        for pair in ((values, other_values), (values, values), (other_values, other_values))
+    )
+    return product / max(math.sqrt(square * other_square), sys.float_info.min)
+
+
+def _check_sizes(first: ModelDirectory, other: ModelDirectory) -> None:
+    sizes, expected = ([(one.name, tuple(one.shape)) for one in each.model.weights] for each in (other, first))
+    if sizes != expected:
+        raise InputError(
+            f"found a model of another architecture or other sizes than in {first.path}",
+            "expected models that were trained from the same weights",
+            "train each from one model, with encdec-train --initial_model",
+            other.path,
+        )
+
+
+def _check_cosine(cosine: float, first: ModelDirectory, other: ModelDirectory) -> None:
+    if cosine < LEAST_COSINE:
+        raise InputError(
+            f"found weights unlike those in {first.path}: their cosine is {cosine:.2f}",
+            "expected models that were trained from the same weights, whose average is a model, too",
+            "train each from one model, with encdec-train --initial_model, or use them as an ensemble",
+            other.path,
+        )
