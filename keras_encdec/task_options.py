@@ -59,10 +59,10 @@ class UnknownWordsOption(Configuration):
 
     max_unknown: float | None = hyperparameter(
         None,
-        "Largest accepted share of unknown words, 0 to 1. If the model does not know more of the source's or of the "
-        "target's words, stop with an error: the languages may be swapped, or the text tokenized in another way. The "
-        "share is checked every few thousand lines. Default: no limit, but encdec-score and encdec-generate warn at "
-        "the end if it is above 0.5.",
+        "Largest accepted share of unknown words, 0 to 1; of a model that reads or spells words by their characters, "
+        "of words outside its shortlist. If more of the source's or of the target's words are unknown, stop with an "
+        "error: the languages may be swapped, or the text tokenized in another way. The share is checked every few "
+        "thousand lines. Default: no limit, but encdec-score and encdec-generate warn at the end if it is above 0.5.",
         minimum=0,
         maximum=1,
         group="unknown words",
@@ -81,7 +81,7 @@ class UnknownWordsOption(Configuration):
         """
         if self.max_unknown is not None and unknown > self.max_unknown * words:
             raise InputError(
-                f"found {100 * unknown / words:.1f} % of the {words:,} {side} words so far unknown to the model",
+                f"found {100 * unknown / words:.1f} % of the {words:,} {side} words so far outside the vocabulary",
                 f"expected {100 * self.max_unknown:.3g} % at most",
                 "check the language of the file, which side is which, and how its text is tokenized, or raise "
                 "--max_unknown",

@@ -128,7 +128,7 @@ class TrainingData(RawTextOptions, EncodingOption, MalformedLinesOption):
         if self.validation_alignment and not self.validation:
             raise ConfigurationError("found {validation_alignment} without {validation}, expected both")
         num_files = 2 if self.source else 1
-        if self.validation and len(self.validation) != num_files:
+        if self.files and self.validation and len(self.validation) != num_files:
             raise ConfigurationError(
                 "found %d files in {validation}, expected %d as for training", len(self.validation), num_files
             )

@@ -205,9 +205,12 @@ def check_same_training(
         before = {**type(config.model_config).from_dict(known).to_dict(), **before}
     different = [name for name, value in asked.items() if value != before[name]]
     if different:
-        names = ", ".join(f"{{{name}}}=%s" for name in different)
-        values = [settings[name] for settings in (asked, before) for name in different]
-        raise ConfigurationError(f"found {names}, expected {names} as in the training to resume", *values)
+        found, expected = (
+            ", ".join(f"no {{{name}}}" if given[name] is None else f"{{{name}}}=%s" for name in different)
+            for given in (asked, before)
+        )
+        values = [given[name] for given in (asked, before) for name in different if given[name] is not None]
+        raise ConfigurationError(f"found {found}, expected {expected} as in the training to resume", *values)
 
 
 def check_initial_settings(

@@ -83,6 +83,9 @@ class BeamSampler(Sampler):
     def needs_attention(self) -> bool:
         return self.coverage_penalty > 0
 
+    def keeping_all(self) -> "BeamSampler":
+        return dataclasses.replace(self, num_best=self.num_beams)
+
     def initial(self, limits: Tensor, source_mask: Tensor | None = None) -> SearchState:
         limits = ops.convert_to_tensor(limits, "int32")
         zeros = ops.zeros_like(limits, dtype="float32")

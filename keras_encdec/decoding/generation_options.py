@@ -201,3 +201,5 @@ def check_together(options: GenerationOptions, sampler: Sampler) -> None:
         raise ConfigurationError(
             "found {replace_unknown} with {suppress_unknown}, which never generates unknown words; drop one of them"
         )
+    if options.character_beam is not None and sampler.character_sampler() is not None:
+        raise ConfigurationError("found {character_beam} with samples, whose characters are drawn, too; drop it")

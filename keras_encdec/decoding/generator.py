@@ -122,15 +122,17 @@ class Generator:
         """
         sampler = sampler_of(sampler)
         self._check_attention(sampler, with_attention)
+        # A hypothesis with spelled words may become better than one that was better before.
+        searching = sampler if self._speller is None else sampler.keeping_all()
         requests = self._batches.requests(sources, max_length_factor, max_length, first, candidates, spellings)
         self._copy_trained_weights()
         results: list[list[Hypothesis]] = [[] for _ in requests.sources]
         tables = self._word_tables.tables(requests.sources)
         search = functools.partial(
-            self._search, sampler=sampler, with_attention=with_attention, full_scores=full_scores, tables=tables
+            self._search, sampler=searching, with_attention=with_attention, full_scores=full_scores, tables=tables
         )
         with threads(self._side_by_side) as executor:
-            batches = self._batches.batches(requests, sampler)
+            batches = self._batches.batches(requests, searching)
             searched: Iterator[tuple[SearchBatch, list[list[Hypothesis]]]] = map(search, batches)
             if self._side_by_side > 1:
                 searched = in_order(executor, search, batches, ahead=self._side_by_side)

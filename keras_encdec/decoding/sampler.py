@@ -187,6 +187,10 @@ class Sampler(Configuration):
         """
         return gain
 
+    def keeping_all(self) -> "Sampler":
+        """Returns the sampler whose results are all complete hypotheses of its search, for a choice among them."""
+        return self
+
     def character_sampler(self) -> "Sampler | None":
         """Returns the sampler that spells an unknown word, with one result; `None` for a beam search."""
         return None

@@ -1,5 +1,7 @@
 """Spelling of the unknown words of generated targets, character by character."""
 
+import functools
+import math
 from collections.abc import Iterator, Sequence
 
 import keras
@@ -51,19 +53,55 @@ class UnknownSpeller:
         character_beam: int,
         input_indices: Sequence[int],
     ) -> list[list[Hypothesis]]:
-        """Spells the unknown words of all hypotheses.
+        """Spells the unknown words of hypotheses, and returns the best.
+
+        Spelling lowers the score of a hypothesis. So first as many hypotheses of each source are spelled as are asked
+        for, and then only those others whose words alone have a higher score than the worst of these.
 
         Args:
-            results: for each source its hypotheses.
+            results: for each source its hypotheses, the best first, or samples.
             sources: for each source its ids, those of rare words after those of the shortlist.
             spellings: integer array `(words, 51)`, the spellings of these rare words; `None` if the models read none.
-            sampler: Sampler that generated the hypotheses.
+            sampler: Sampler whose results are asked for.
             character_beam: int. Number of partial spellings of a word that are kept, unless characters are drawn.
             input_indices: list of int, the index of each source in the whole input, for random numbers.
 
         Returns:
-            for each source its hypotheses with `spellings`, the best first; samples keep their order.
+            for each source its hypotheses with `spellings`, the best first, at most as many as the sampler's results;
+            samples keep their order.
         """
+        spell = functools.partial(
+            self._all_spelled,
+            sources=sources,
+            spellings=spellings,
+            sampler=sampler,
+            character_beam=character_beam,
+            input_indices=input_indices,
+        )
+        most = sampler.results_per_source
+        spelled = spell([hypotheses[:most] for hypotheses in results])
+        if sampler.needs_draws:
+            return spelled
+        worst = [min([each.score for each in best], default=-math.inf) for best in spelled]
+        others = [
+            [hypothesis for hypothesis in hypotheses[most:] if hypothesis.score > least]
+            for hypotheses, least in zip(results, worst, strict=True)
+        ]
+        return [
+            sorted([*best, *more], key=lambda hypothesis: -hypothesis.score)[:most]
+            for best, more in zip(spelled, spell(others), strict=True)
+        ]
+
+    def _all_spelled(
+        self,
+        results: Sequence[Sequence[Hypothesis]],
+        sources: Sequence[Sequence[int]],
+        spellings: np.ndarray | None,
+        sampler: Sampler,
+        character_beam: int,
+        input_indices: Sequence[int],
+    ) -> list[list[Hypothesis]]:
+        """Spells the unknown words of all hypotheses, and keeps their order; see `spelled`."""
         unknown = [
             (index, rank, column)
             for index, hypotheses in enumerate(results)
@@ -71,11 +109,11 @@ class UnknownSpeller:
             for column, number in enumerate(hypothesis.ids)
             if number == UNKNOWN
         ]
+        spelled = [list(hypotheses) for hypotheses in results]
         if not unknown:
-            return [list(hypotheses) for hypotheses in results]
+            return spelled
         character_sampler = sampler.character_sampler() or BeamSampler(character_beam)
         found = self._spellings(unknown, results, sources, spellings, character_sampler, input_indices)
-        spelled = [list(hypotheses) for hypotheses in results]
         for (index, rank, _), word in zip(unknown, found, strict=True):
             before = spelled[index][rank]
             spelled[index][rank] = before._replace(
@@ -84,9 +122,7 @@ class UnknownSpeller:
                 spellings=(*before.spellings, word.ids),
                 spelling_log_prob=before.spelling_log_prob + word.log_prob,
             )
-        if sampler.needs_draws:
-            return spelled
-        return [sorted(hypotheses, key=lambda hypothesis: -hypothesis.score) for hypotheses in spelled]
+        return spelled
 
     def _spellings(
         self,

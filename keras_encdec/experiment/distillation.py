@@ -112,6 +112,7 @@ def distill(
     check_test_sets(files)
     with result_folder(output, "distillation", ended) as (folder, ended_and_saved), LocalFiles() as local:
         texts = {name: pathlib.Path(local.path(path)) for name, path in files.items() if path is not None}
+        _check_lines(texts)
         stages = _stages([model_path(path) for path in model_dirs], texts, folder, options, training, model)
         results = run_stages(
             stages, folder / "stages", lambda stage: begun(stage, len(stages)), ended_and_saved, progress
@@ -119,6 +120,17 @@ def distill(
     scores = dict(results[-1].result) if test_source is not None else {}
     student, text = (_path(joined(output, name)) for name in ("student", "train.target"))
     return DistillationResult(student, text, results, scores)
+
+
+def _check_lines(texts: Mapping[str, pathlib.Path]) -> None:
+    """Raises InputError, before the first stage, unless both sides of each text have the same number of lines."""
+    for source, target in zip(TEXTS[::2], TEXTS[1::2], strict=True):
+        if source in texts and target in texts:
+            numbers = []
+            for path in (texts[source], texts[target]):
+                with InputLines(path) as lines:
+                    numbers.append(sum(1 for _ in lines))
+            check_lines(texts[target], numbers[1], texts[source], numbers[0])
 
 
 def _path(path: str) -> FilePath:

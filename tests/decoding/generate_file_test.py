@@ -338,7 +338,9 @@ def test_too_many_unknown_words_stop_the_work_before_the_search(generator, tmp_p
     with monkeypatch.context() as patch, pytest.raises(InputError) as caught:
         patch.setattr(generator, "generate", lambda *_, **__: pytest.fail("the search began"))
         generate(0.66)
-    assert "found 66.7 % of the 3 source words so far unknown to the model, expected 66 % at most" in str(caught.value)
+    assert "found 66.7 % of the 3 source words so far outside the vocabulary, expected 66 % at most" in str(
+        caught.value
+    )
     assert not (tmp_path / "out").exists()
     assert generate(0.67).lines == 1
 

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from hybrid_toys import PAIRS, hybrid, ids_of
 
+from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding import BeamSampler, Generator, GreedySampler, RandomSampler
+from keras_encdec.decoding.generation_options import GenerationOptions, check_together
 from keras_encdec.decoding.target_files import MosesNBestWriter
 from keras_encdec.decoding.text_generator import TextHypothesis
 from keras_encdec.models.symbols import to_symbols
@@ -15,11 +17,11 @@ from keras_encdec.text.vocabulary import END, UNKNOWN
 (SOURCES, _), (SPELLINGS, _) = ids_of(PAIRS)
 
 
-def with_unknown_words(seed=0):
+def with_unknown_words(unknown=1.5):
     """A model that often predicts the unknown word, and never padding."""
     model = hybrid()
     bias = keras.ops.convert_to_numpy(model.decoder.output_matrix.bias).copy()
-    bias[[0, UNKNOWN, END]] = -40, 1.5, 0.5
+    bias[[0, UNKNOWN, END]] = -40, unknown, 0.5
     model.decoder.output_matrix.bias.assign(bias)
     return model
 
@@ -51,6 +53,21 @@ def test_unknown_words_are_spelled_and_the_sum_is_the_score(sampler, uncompiled)
     assert spelled > 3
 
 
+@pytest.mark.parametrize("most", [1, 3])
+def test_the_best_are_chosen_among_all_spelled_hypotheses_of_the_beam(most, uncompiled):
+    generator = Generator(with_unknown_words(unknown=5))
+    every = generator.generate(SOURCES, BeamSampler(6, 6, length_penalty=1), spellings=SPELLINGS, max_length=4)
+    best = generator.generate(SOURCES, BeamSampler(6, most, length_penalty=1), spellings=SPELLINGS, max_length=4)
+    words_alone = [
+        [(each.log_prob - each.spelling_log_prob) / (5 + len(each.ids)) for each in hypotheses] for hypotheses in every
+    ]
+    assert any(np.argmax(scores) >= most for scores in words_alone), "spelling moves no hypothesis down"
+    for few, many in zip(best, every, strict=True):
+        assert [each.spellings for each in few] == [each.spellings for each in many[:most]]
+        assert [each.ids for each in few] == [each.ids for each in many[:most]]
+        np.testing.assert_allclose([each.score for each in few], [each.score for each in many[:most]], atol=1e-4)
+
+
 def test_an_ensemble_of_equal_models_spells_as_one(uncompiled):
     model = with_unknown_words()
     one, two = (
@@ -66,6 +83,12 @@ def test_a_moses_list_has_ln_p_of_words_and_of_characters():
     writer = MosesNBestWriter(False, None, True, False, "RNN0")
     hypothesis = TextHypothesis(["a"], -3.5, -3.0, 1, ["b"], spelling_log_prob=-1.25)
     assert writer.lines(7, "b", [hypothesis]) == "7 ||| a  ||| RNN0= -2.250000 -1.250000 ||| -3\n"
+
+
+def test_a_beam_for_characters_that_are_drawn_is_refused():
+    check_together(GenerationOptions(character_beam=2), GreedySampler())
+    with pytest.raises(ConfigurationError, match="found character_beam with samples"):
+        check_together(GenerationOptions(character_beam=2), RandomSampler(2))
 
 
 def test_a_model_that_spells_words_cannot_join_one_that_does_not():

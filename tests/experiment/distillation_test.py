@@ -111,6 +111,10 @@ def test_settings_that_contradict_are_refused(teachers, texts, tmp_path):
         distill(teachers, output=tmp_path / "out", dictionary="words", **texts)
     with pytest.raises(ConfigurationError, match="found one of test_source and test_target"):
         distill(teachers, output=tmp_path / "out", test_source="a", **texts)
+    (tmp_path / "short").write_text("t1\n")
+    for files in ({"target": tmp_path / "short"}, {"dev_source": texts["source"], "dev_target": tmp_path / "short"}):
+        with pytest.raises(InputError, match="short: found 1 lines, expected 12, the number in .*source"):
+            distill(teachers, output=tmp_path / "out", **{**texts, **files})
+    assert not (tmp_path / "out" / "stages").exists()
     with pytest.raises(ConfigurationError, match="students=2 without from_teacher"):
         distill(teachers, output=tmp_path / "out", students=2, **texts)
-    assert not (tmp_path / "out").exists()
