@@ -19,11 +19,12 @@ from keras_encdec.export.stored_weights import StoredWeights
 from keras_encdec.export.unknown_words import ServedReplacement, spell_in_graph
 from keras_encdec.model_config import SOURCE_VOCABULARY, TARGET_VOCABULARY
 from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.models.characters import spelling_keys
 from keras_encdec.models.log_probs import sequence_log_probs
 from keras_encdec.models.translation_model import TranslationModel, model_in_dtype
 from keras_encdec.text import Tokenizer
 from keras_encdec.text.lexical_shortlist import LexicalShortlist, read_dictionary
-from keras_encdec.text.vocabulary import SPELLING_WIDTH
+from keras_encdec.text.vocabulary import SPELLING_WIDTH, spelled
 
 
 class ServedModel:
@@ -75,6 +76,9 @@ class ServedModel:
             self._replacement_of(directory) if self._config.replace_unknown and not spells_words else None
         )
         self._shortlist = self._shortlist_of(directory)
+        vocabulary = directory.target_vocabulary
+        if vocabulary.characters is not None:
+            self._shortlist_keys = spelling_keys(spelled(vocabulary.words, vocabulary.characters))
         # Several signatures call each of these functions, which are traced once. The shape of texts is left open,
         # because clients may send a rank other than the signature's.
         texts = tf.TensorSpec(None, tf.string)
@@ -196,10 +200,10 @@ class ServedModel:
             outputs = {}
             if self._predicted_ids.characters:
                 results, spelling_log_probs, spellings, word = spell_in_graph(
-                    decoder, encoded, results, sampler, inputs
+                    decoder, encoded, results, sampler, inputs, self._shortlist_keys
                 )
-                spelled = tf.concat([[""], self._predicted_ids.characters.words(spellings)], 0)
-                words = tf.where(word >= 0, tf.gather(spelled, word + 1), self._predicted_ids.decode(results.ids))
+                spelled_words = tf.concat([[""], self._predicted_ids.characters.words(spellings)], 0)
+                words = tf.where(word >= 0, tf.gather(spelled_words, word + 1), self._predicted_ids.decode(results.ids))
                 outputs["spelling_log_prob"] = spelling_log_probs
             else:
                 words = self._predicted_ids.decode(results.ids)

@@ -12,7 +12,7 @@ from keras_encdec.decoding.generator import CHARACTER_BEAM
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.export.scoring_graph import Tensors, TokenStates, over_tokens
 from keras_encdec.export.search_graph import SearchResults, search_in_graph
-from keras_encdec.models.characters import CharacterDecoder, without_unspellable
+from keras_encdec.models.characters import CharacterDecoder, next_key, without_unspellable
 from keras_encdec.models.contract import Decoder
 from keras_encdec.text.tokenizer import CONTINUATION_MARK, WORD_START_MARK
 from keras_encdec.text.vocabulary import (
@@ -148,7 +148,12 @@ class SpelledResults(NamedTuple):
 
 
 def spell_in_graph(
-    decoder: Decoder, encoded: Tensors, results: SearchResults, sampler: Sampler, inputs: Tensors
+    decoder: Decoder,
+    encoded: Tensors,
+    results: SearchResults,
+    sampler: Sampler,
+    inputs: Tensors,
+    shortlist_keys: np.ndarray,
 ) -> SpelledResults:
     """Spells the unknown words of the results of a search, as `decoding.UnknownSpeller` does.
 
@@ -158,6 +163,7 @@ def spell_in_graph(
         results: SearchResults, one row per source.
         sampler: Sampler that generated them.
         inputs: dict of tensors `(sources,)`, see `search_in_graph`.
+        shortlist_keys: see `without_unspellable`.
 
     Returns:
         SpelledResults, the best first; samples in the order of drawing.
@@ -189,7 +195,7 @@ def spell_in_graph(
         text = tf.strings.join([tf.strings.as_string(key) for key in keys], separator=" ")
         of_word["seed"] = tf.strings.to_hash_bucket_fast(text, SEEDS)
     ones = tf.ones_like(hypothesis)
-    speller = _Speller(decoder.speller.decoder)
+    speller = _Speller(decoder.speller.decoder, shortlist_keys)
     found = search_in_graph(speller, {"spelling": first}, ones, LONGEST_WORD * ones, character_sampler, of_word)
     sums = tf.math.unsorted_segment_sum(found.log_probs[:, 0], hypothesis, sources * number)
     spelling_log_probs = tf.reshape(sums, [sources, number])
@@ -211,17 +217,19 @@ class _Speller:
 
     has_attention = False
 
-    def __init__(self, decoder: CharacterDecoder) -> None:
-        self._decoder = decoder
+    def __init__(self, decoder: CharacterDecoder, shortlist_keys: np.ndarray) -> None:
+        self._decoder, self._shortlist_keys = decoder, shortlist_keys
 
     def start(self, encoded: Encoded) -> tuple[State, Memory]:
-        return self._decoder.start(encoded)
+        state, memory = self._decoder.start(encoded)
+        return {**state, "key": tf.zeros(tf.shape(encoded["spelling"])[:1], tf.int32)}, memory
 
     def next_log_probs(
         self, previous: tf.Tensor, state: State, memory: Memory, candidates: Tensors | None = None
     ) -> tuple[tf.Tensor, State]:
+        key = next_key(state["key"], previous)
         log_probs, state = self._decoder.next_log_probs(previous, state, memory)
-        return without_unspellable(log_probs, previous), state
+        return without_unspellable(log_probs, previous, key, self._shortlist_keys), {**state, "key": key}
 
     def candidate_weights(self, words: tf.Tensor, allowed: tf.Tensor) -> Tensors:
         return self._decoder.candidate_weights(words, allowed)

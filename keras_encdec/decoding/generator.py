@@ -40,6 +40,9 @@ class Generator:
         average: str. See `Ensemble`. Defaults to "arithmetic".
         dtype: str. Dtype of the computation, such as "float32" or "bfloat16"; log-probabilities are summed in float64.
             Defaults to `None`: each model's own compute dtype.
+        shortlist_spellings: int array `(words, 51)`, the spellings of the target words of the shortlist, which models
+            that spell unknown words then never spell; see `keras_encdec.text.vocabulary.spelled`. Defaults to `None`:
+            they may spell them.
 
     Raises:
         ValueError: see `Ensemble`.
@@ -59,6 +62,7 @@ class Generator:
         weights: Sequence[float] | None = None,
         average: str = "arithmetic",
         dtype: str | None = None,
+        shortlist_spellings: np.ndarray | None = None,
     ) -> None:
         models = list(models) if isinstance(models, Sequence) else [models]
         for model in models:
@@ -72,7 +76,7 @@ class Generator:
         spells = [decoder.speller is not None for decoder in ensemble.decoders]
         if any(spells) != all(spells):
             raise ValueError("found models that spell unknown words and models that do not, expected only one kind")
-        self._speller = UnknownSpeller(ensemble) if all(spells) else None
+        self._speller = UnknownSpeller(ensemble, shortlist_spellings) if all(spells) else None
         self._batches = SearchBatches(models[0].source_words + FIRST_WORD, models[0].target_words + FIRST_WORD)
         self._side_by_side = SIDE_BY_SIDE[backend_name()] if on_cpu() and available_processors() > 1 else 1
 

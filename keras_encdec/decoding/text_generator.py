@@ -21,6 +21,7 @@ from keras_encdec.text.vocabulary import (
     Vocabulary,
     is_position_word,
     position_distance,
+    spelled,
     spelled_word,
     stands_for_unknown,
 )
@@ -151,7 +152,10 @@ class TextGenerator:
         self.directories = [ModelDirectory.open(directory) for directory in directories]
         check_ensemble(self.directories)
         self._first = self.directories[0]
-        self._generator = Generator([directory.model for directory in self.directories], weights, average, dtype)
+        vocabulary = self._first.target_vocabulary
+        spellings = None if vocabulary.characters is None else spelled(vocabulary.words, vocabulary.characters)
+        models = [directory.model for directory in self.directories]
+        self._generator = Generator(models, weights, average, dtype, spellings)
 
     @property
     def has_source(self) -> bool:
