@@ -12,7 +12,7 @@ from keras_encdec.errors import FilePath
 from keras_encdec.experiment import stage_functions
 from keras_encdec.experiment.distillation_options import TEXTS, DistillationOptions, check_test_sets
 from keras_encdec.experiment.stage_runner import Stage, StageProgress, StageResult, result_folder, run_stages
-from keras_encdec.formats.encodings import FileEncoding
+from keras_encdec.formats.encodings import FileEncoding, without_mark
 from keras_encdec.model_average import average_models
 from keras_encdec.model_config import model_path
 from keras_encdec.runtime.files import is_url, joined, remove
@@ -36,7 +36,8 @@ class DistillationResult:
 
     Attributes:
         student: pathlib.Path of the student's model directory; if it is remote, its URL, a str.
-        text: path or URL of the translations that the student learned from, one sentence per line.
+        text: path or URL of the translations that the student learned from, one per line. If it learned several of
+            each sentence, the file `train.source` beside it has the sentence of each line.
         stages: list of StageResult.
         scores: dict of "teacher" (beam) and "student" (greedy) to BLEU on the test set; empty without one.
     """
@@ -74,8 +75,9 @@ def distill(
     Args:
         model_dirs: model directories of the teacher, or of an ensemble of teachers.
         source, target: sentences of the training text, and their reference translations, plain or gzipped.
-        output: directory to write to, made if it is missing: `nbest.gz`, `train.target`, the model `student` (the
-            average of the models `student1`, `student2`, ... if there are several) and, with a test set, the
+        output: directory to write to, made if it is missing: `nbest.gz`, the chosen translations `train.target`,
+            with several of each sentence also `train.source`, the source of each of their lines, the model `student`
+            (the average of the models `student1`, `student2`, ... if there are several) and, with a test set, the
             translations `teacher.test` and `student.test`, and their BLEU, `evaluation.txt`.
         options: DistillationOptions. Defaults to `None`: the defaults.
         dev_source, dev_target: sentences and references to validate the student on. Defaults to `None`: pairs are held
@@ -148,7 +150,9 @@ def _stages(
     """Plans the stages, each after those that it depends on."""
     models = {f"teacher_{number}": path for number, path in enumerate(teachers, start=1)}
     search = {"num_beams": options.num_beams, "length_penalty": options.length_penalty, **options.generation}
-    nbest, chosen, student = folder / "nbest.gz", folder / "train.target", folder / "student"
+    nbest, student = folder / "nbest.gz", folder / "student"
+    choice = _choice(options, texts, nbest, folder)
+    pairs = {"source": choice.outputs.get("train_source", texts["source"]), "target": choice.outputs["output"]}
     config = options.training_config(teachers, training, model)
     validation = {f"validation_{side}": texts[f"dev_{side}"] for side in ("source", "target") if f"dev_{side}" in texts}
     stages = [
@@ -159,18 +163,12 @@ def _stages(
             {"nbest": nbest},
             {
                 **search,
-                "num_best": options.num_beams if options.keep == "closest" else 1,
+                "num_best": options.num_beams if options.keep == "closest" else options.translations,
                 "number_of_processes": options.number_of_processes,
             },
         ),
-        Stage(
-            "choose",
-            choose,
-            {"nbest": nbest, "target": texts["target"]},
-            {"output": chosen},
-            {"keep": options.keep},
-        ),
-        *_training_stages(options, config, {"source": texts["source"], "target": chosen, **validation}, student),
+        choice,
+        *_training_stages(options, config, {**pairs, **validation}, student),
     ]
     if "test_source" in texts:
         translated = {name: folder / f"{name}.test" for name in ("teacher", "student")}
@@ -192,6 +190,23 @@ def _stages(
             ),
         ]
     return stages
+
+
+def _choice(
+    options: DistillationOptions, texts: Mapping[str, pathlib.Path], nbest: pathlib.Path, folder: pathlib.Path
+) -> Stage:
+    """Plans the choice among the teachers' translations."""
+    inputs, outputs = {"nbest": nbest, "target": texts["target"]}, {"output": folder / "train.target"}
+    if options.translations == 1:
+        # Neither the settings nor the files of several translations: results from before there were any still count.
+        return Stage("choose", choose, inputs, outputs, {"keep": options.keep})
+    return Stage(
+        "choose",
+        choose,
+        {**inputs, "source": texts["source"]},
+        {**outputs, "train_source": folder / "train.source"},
+        {"keep": options.keep, "translations": options.translations},
+    )
 
 
 def _training_stages(
@@ -263,23 +278,58 @@ def translate(
     }
 
 
-def choose(nbest: pathlib.Path, target: pathlib.Path, output: pathlib.Path, keep: str) -> dict[str, object]:
-    """Writes one hypothesis of each sentence: the best, or the closest to the reference by smoothed sentence BLEU."""
+def choose(
+    nbest: pathlib.Path,
+    target: pathlib.Path,
+    output: pathlib.Path,
+    keep: str,
+    translations: int = 1,
+    source: pathlib.Path | None = None,
+    train_source: pathlib.Path | None = None,
+) -> dict[str, object]:
+    """Writes hypotheses of each sentence: the best, or the closest to the reference by smoothed sentence BLEU.
+
+    A sentence with fewer hypotheses than asked for has fewer lines; one without hypotheses has an empty line.
+
+    Args:
+        nbest: n-best list of the sentences.
+        target: their references.
+        output: file to write the hypotheses to, one per line.
+        keep: str, "best" or "closest".
+        translations: int. Number of hypotheses of each sentence. Defaults to `1`.
+        source: the sentences. Defaults to `None`: only needed for `train_source`.
+        train_source: file to write the sentence of each line of `output` to. Defaults to `None`: it is not written.
+
+    Raises:
+        InputError: if a file cannot be read, or does not have as many sentences as the references.
+    """
     references, encoding = read_text(target, unescaped=True), FileEncoding(None)
     metric = CorpusMetric("bleu", [references]) if keep == "closest" else None
-    number, closer = 0, 0
+    lines_of_sentence: list[int] = []
+    closer = 0
     with InputLines(nbest) as lines, open_output(output) as file:
         for sentence in hypotheses_by_sentence(lines):
-            index = 0
+            order = np.arange(len(sentence.hypotheses))
             if metric and sentence.id < len(references):
                 texts = [" ".join(hypothesis.words(encoding, nbest)) for hypothesis in sentence.hypotheses]
                 counts = np.stack([metric.counts(sentence.id, text) for text in texts])
-                index = int(np.argmax(metric.sentence_scores(counts)))
-            closer += index > 0
-            file.write(b"\n" * sentence.missing + sentence.hypotheses[index].parsed.hypothesis + b"\n")
-            number = sentence.id + 1
-    check_lines(nbest, number, target, len(references))
-    return {"sentences": number, "other_than_best": closer}
+                order = np.argsort(-metric.sentence_scores(counts), kind="stable")
+            chosen = [sentence.hypotheses[index].parsed.hypothesis for index in order[:translations]]
+            closer += int(order[0] > 0)
+            file.write(b"\n" * sentence.missing + b"".join(hypothesis + b"\n" for hypothesis in chosen))
+            lines_of_sentence += [1] * sentence.missing + [len(chosen)]
+    check_lines(nbest, len(lines_of_sentence), target, len(references))
+    if source and train_source:
+        _repeat_lines(source, train_source, lines_of_sentence)
+    return {"sentences": len(lines_of_sentence), "other_than_best": closer}
+
+
+def _repeat_lines(path: pathlib.Path, output: pathlib.Path, times: Sequence[int]) -> None:
+    """Writes each line of a file as often as `times` says."""
+    with InputLines(path) as lines, open_output(output) as file:
+        for line, number in zip(lines, times, strict=True):
+            # A byte-order mark belongs only to the beginning of a file.
+            file.write((without_mark(line, lines.line_number) + b"\n") * number)
 
 
 def evaluate_translations(

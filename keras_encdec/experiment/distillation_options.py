@@ -51,6 +51,13 @@ class DistillationOptions(Configuration):
         published={"Kim and Rush, 2016, section 3.2": "best", "Kim and Rush, 2016, section 3.3": "closest"},
         group="teacher's translations",
     )
+    translations: int = hyperparameter(
+        1,
+        "Number of the teachers' translations of each sentence that the student learns: the best ones, or those "
+        "closest to the reference. A pass over the pairs is that many times longer.",
+        minimum=1,
+        group="teacher's translations",
+    )
     num_beams: int = hyperparameter(
         12,
         "Number of partial translations that the teachers' beam search keeps for each sentence.",
@@ -96,6 +103,10 @@ class DistillationOptions(Configuration):
     def check(self) -> None:
         if self.dictionary and not self.replace_unknown:
             raise ConfigurationError("found {dictionary} without {replace_unknown}, expected both")
+        if self.translations > self.num_beams:
+            raise ConfigurationError(
+                "found {translations}=%d, expected 1 to {num_beams}, %d", self.translations, self.num_beams
+            )
         if self.students > 1 and not self.from_teacher:
             raise ConfigurationError(
                 "found {students}=%d without {from_teacher}, expected both: only models that were trained from the "

@@ -48,6 +48,23 @@ def test_the_closest_translation_is_the_one_with_the_best_sentence_bleu(tmp_path
         choose(tmp_path / "nbest.gz", tmp_path / "target", tmp_path / "out", "best")
 
 
+def test_each_source_is_repeated_for_its_translations(tmp_path):
+    hypotheses = ["0 ||| a b c", "0 ||| a &amp; d", "0 ||| a &amp; x y", "2 ||| x", "4 ||| z", "4 ||| y z", "4 ||| y"]
+    nbest, target, source = (tmp_path / name for name in ("nbest", "target", "source"))
+    nbest.write_text("".join(f"{line} ||| RNN0= -1 ||| -1\n" for line in hypotheses))
+    target.write_text("a &amp; d e\n\nx\n\ny\n")
+    source.write_text("A\nB\nC\nD\nE\n", "utf-8-sig")
+    expected = {
+        "best": (["a b c", "a &amp; d", "", "x", "", "z", "y z"], 0),
+        "closest": (["a &amp; d", "a &amp; x y", "", "x", "", "y z", "y"], 2),
+    }
+    for keep, (translations, other_than_best) in expected.items():
+        counts = choose(nbest, target, tmp_path / "out", keep, 2, source, tmp_path / "repeated")
+        assert (tmp_path / "out").read_text() == "".join(f"{line}\n" for line in translations)
+        assert (tmp_path / "repeated").read_text() == "A\nA\nB\nC\nD\nE\nE\n"
+        assert counts == {"sentences": 5, "other_than_best": other_than_best}
+
+
 @pytest.mark.usefixtures("eager", "uncompiled")
 def test_a_student_learns_the_translations_of_an_ensemble_in_stages(teachers, texts, tmp_path):
     settings = {"num_beams": 3, "updates": 2, "training": TRAINING, "model": MODEL, "keep": "best"}
@@ -58,6 +75,10 @@ def test_a_student_learns_the_translations_of_an_ensemble_in_stages(teachers, te
     learnt = [unescape(line) for line in result.text.read_text().splitlines()]
     assert learnt == [" ".join(best[0].words) for best in expected]
     assert [stage.was_run for stage in result.stages] == [True] * 6
+    # Results from before there were several translations still count: the stages are the same with one.
+    choice = json.loads((tmp_path / "out" / "stages" / "choose.json").read_text())
+    assert choice["settings"] == {"keep": "best"} and set(choice["inputs"]) == {"nbest", "target"}
+    assert set(choice["outputs"]) == {"output"} and not (tmp_path / "out" / "train.source").exists()
     assert set(result.scores) == {"teacher", "student"}
     rounds = json.loads((result.student / "history.json").read_text())["rounds"]
     assert "val_bleu" in rounds[0], "the best round is that of the highest BLEU"
@@ -68,6 +89,23 @@ def test_a_student_learns_the_translations_of_an_ensemble_in_stages(teachers, te
     assert [stage.was_run for stage in again.stages] == [False] * 6 and again.scores == result.scores
     closest = distill(teachers, output=tmp_path / "out", **files, **{**settings, "keep": "closest"})
     assert [stage.was_run for stage in closest.stages][:2] == [True, True] and closest.scores == {}
+
+
+@pytest.mark.usefixtures("eager", "uncompiled")
+@pytest.mark.parametrize("keep", ["best", "closest"])
+def test_a_student_learns_several_translations_of_each_sentence(keep, teachers, texts, tmp_path):
+    settings = {"num_beams": 3, "updates": 1, "training": TRAINING, "model": MODEL}
+    result = distill(teachers, output=tmp_path / "out", keep=keep, translations=2, **texts, **settings)
+    learnt = [unescape(line) for line in result.text.read_text().splitlines()]
+    sources = (tmp_path / "out" / "train.source").read_text().splitlines()
+    assert sources == [source for source in SOURCES for _ in range(2)] and len(learnt) == len(sources)
+    beams = TextGenerator(teachers).generate(SOURCES, BeamSampler(3, num_best=3))
+    for number, beam in enumerate(beams):
+        found, pair = [" ".join(best.words) for best in beam], learnt[2 * number : 2 * number + 2]
+        assert pair == found[:2] if keep == "best" else set(pair) < set(found)
+    assert json.loads((result.student / "prepared" / "prepared.json").read_text())["read"] == len(sources)
+    again = distill(teachers, output=tmp_path / "out", keep=keep, translations=2, **texts, **settings)
+    assert not any(stage.was_run for stage in again.stages)
 
 
 @pytest.mark.usefixtures("eager", "uncompiled")
@@ -116,5 +154,7 @@ def test_settings_that_contradict_are_refused(teachers, texts, tmp_path):
         with pytest.raises(InputError, match="short: found 1 lines, expected 12, the number in .*source"):
             distill(teachers, output=tmp_path / "out", **{**texts, **files})
     assert not (tmp_path / "out" / "stages").exists()
+    with pytest.raises(ConfigurationError, match="found translations=4, expected 1 to num_beams, 3"):
+        distill(teachers, output=tmp_path / "out", translations=4, num_beams=3, **texts)
     with pytest.raises(ConfigurationError, match="students=2 without from_teacher"):
         distill(teachers, output=tmp_path / "out", students=2, **texts)
