@@ -126,7 +126,7 @@ class Generator:
         """
         sampler = sampler_of(sampler)
         self._check_attention(sampler, with_attention)
-        # A hypothesis with spelled words may become better than one that was better before.
+        # Spelling may change the order of all hypotheses of a beam, so that all are needed.
         searching = sampler if self._speller is None else sampler.keeping_all()
         requests = self._batches.requests(sources, max_length_factor, max_length, first, candidates, spellings)
         self._copy_trained_weights()

@@ -188,7 +188,7 @@ class Sampler(Configuration):
         return gain
 
     def keeping_all(self) -> "Sampler":
-        """Returns the sampler whose results are all complete hypotheses of its search, for a choice among them."""
+        """Returns a sampler of the same search whose results are all hypotheses that the search can keep."""
         return self
 
     def character_sampler(self) -> "Sampler | None":
