@@ -147,9 +147,7 @@ class Generator:
                         results[index] = hypotheses
         if self._speller is None:
             return results
-        return self._speller.spelled(
-            results, requests.sources, spellings, sampler, character_beam, requests.input_indices
-        )
+        return self._speller.spelled(results, requests, sampler, character_beam)
 
     def _check_attention(self, sampler: Sampler, with_attention: bool) -> None:
         has_attention = self._functions.has_attention

@@ -1,6 +1,5 @@
 """Spelling of the unknown words of generated targets, character by character."""
 
-import functools
 import math
 from collections.abc import Iterator, Sequence
 
@@ -16,6 +15,7 @@ from keras_encdec.decoding.beam_sampler import BeamSampler
 from keras_encdec.decoding.ensemble import Ensemble, EnsembleMemory, EnsembleState
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.search import Hypothesis, Search, SearchFunctions
+from keras_encdec.decoding.search_batches import SearchRequests
 from keras_encdec.models.characters import next_key, spelling_keys, without_unspellable
 from keras_encdec.models.contract import Decoder
 from keras_encdec.models.translation_model import TranslationModel
@@ -51,11 +51,9 @@ class UnknownSpeller:
     def spelled(
         self,
         results: Sequence[Sequence[Hypothesis]],
-        sources: Sequence[Sequence[int]],
-        spellings: np.ndarray | None,
+        requests: SearchRequests,
         sampler: Sampler,
         character_beam: int,
-        input_indices: Sequence[int],
     ) -> list[list[Hypothesis]]:
         """Spells the unknown words of hypotheses, and returns the best.
 
@@ -64,26 +62,18 @@ class UnknownSpeller:
 
         Args:
             results: for each source its hypotheses, the best first, or samples.
-            sources: for each source its ids, those of rare words after those of the shortlist.
-            spellings: integer array `(words, 51)`, the spellings of these rare words; `None` if the models read none.
+            requests: SearchRequests, the sources of these results.
             sampler: Sampler whose results are asked for.
             character_beam: int. Number of partial spellings of a word that are kept, unless characters are drawn.
-            input_indices: list of int, the index of each source in the whole input, for random numbers.
 
         Returns:
             for each source its hypotheses with `spellings`, the best first, at most as many as the sampler's results;
             samples keep their order.
         """
-        spell = functools.partial(
-            self._all_spelled,
-            sources=sources,
-            spellings=spellings,
-            sampler=sampler,
-            character_beam=character_beam,
-            input_indices=input_indices,
-        )
+        character_sampler = sampler.character_sampler() or BeamSampler(character_beam)
         most = sampler.results_per_source
-        spelled = spell([hypotheses[:most] for hypotheses in results])
+        best_words = [hypotheses[:most] for hypotheses in results]
+        spelled = self._all_spelled(best_words, requests, sampler, character_sampler)
         if sampler.needs_draws:
             return spelled
         worst = [min([each.score for each in best], default=-math.inf) for best in spelled]
@@ -91,19 +81,18 @@ class UnknownSpeller:
             [hypothesis for hypothesis in hypotheses[most:] if hypothesis.score > least]
             for hypotheses, least in zip(results, worst, strict=True)
         ]
+        spelled_others = self._all_spelled(others, requests, sampler, character_sampler)
         return [
             sorted([*best, *more], key=lambda hypothesis: -hypothesis.score)[:most]
-            for best, more in zip(spelled, spell(others), strict=True)
+            for best, more in zip(spelled, spelled_others, strict=True)
         ]
 
     def _all_spelled(
         self,
         results: Sequence[Sequence[Hypothesis]],
-        sources: Sequence[Sequence[int]],
-        spellings: np.ndarray | None,
+        requests: SearchRequests,
         sampler: Sampler,
-        character_beam: int,
-        input_indices: Sequence[int],
+        character_sampler: Sampler,
     ) -> list[list[Hypothesis]]:
         """Spells the unknown words of all hypotheses, and keeps their order; see `spelled`."""
         unknown = [
@@ -116,8 +105,7 @@ class UnknownSpeller:
         spelled = [list(hypotheses) for hypotheses in results]
         if not unknown:
             return spelled
-        character_sampler = sampler.character_sampler() or BeamSampler(character_beam)
-        found = self._spellings(unknown, results, sources, spellings, character_sampler, input_indices)
+        found = self._spellings(unknown, results, requests, character_sampler)
         for (index, rank, _), word in zip(unknown, found, strict=True):
             before = spelled[index][rank]
             spelled[index][rank] = before._replace(
@@ -132,13 +120,11 @@ class UnknownSpeller:
         self,
         unknown: Sequence[tuple[int, int, int]],
         results: Sequence[Sequence[Hypothesis]],
-        sources: Sequence[Sequence[int]],
-        spellings: np.ndarray | None,
+        requests: SearchRequests,
         sampler: Sampler,
-        input_indices: Sequence[int],
     ) -> list[Hypothesis]:
         """Returns the spelling of each unknown word, given by its source, hypothesis and position."""
-        states = np.concatenate(list(self._states(unknown, results, sources, spellings)))
+        states = np.concatenate(list(self._states(unknown, results, requests)))
         words: list[Hypothesis] = []
         for start in range(0, len(unknown), WORDS):
             part = states[start : start + WORDS]
@@ -147,7 +133,7 @@ class UnknownSpeller:
             first[: len(part)] = part
             # Random numbers depend on the source, the sample and the position.
             draws = [
-                ((input_indices[index] + 1) << 40) + (rank << 20) + column
+                ((requests.input_indices[index] + 1) << 40) + (rank << 20) + column
                 for index, rank, column in unknown[start : start + WORDS]
             ]
             limits = np.array([LONGEST_WORD] * len(part) + [2] * (rows - len(part)))
@@ -159,8 +145,7 @@ class UnknownSpeller:
         self,
         unknown: Sequence[tuple[int, int, int]],
         results: Sequence[Sequence[Hypothesis]],
-        sources: Sequence[Sequence[int]],
-        spellings: np.ndarray | None,
+        requests: SearchRequests,
     ) -> Iterator[np.ndarray]:
         """Yields the first states of the spellings, float32 `(words, units of all models)`, in order."""
         rows = sorted({(index, rank) for index, rank, _ in unknown})
@@ -171,11 +156,12 @@ class UnknownSpeller:
             filler = [[END]] * (power_of_two(len(part), LEAST_ROWS) - len(part))
             source, target = (
                 pad([*sequences, *filler], WIDTH_STEP * -(-max(map(len, sequences)) // WIDTH_STEP))
-                for sequences in ([sources[index] for index, _ in part], targets)
+                for sequences in ([requests.sources[index] for index, _ in part], targets)
             )
             characters: list[np.ndarray] = []
-            if spellings is not None:
-                source, characters = local_sources(source, self._models[0].source_words + FIRST_WORD, spellings)
+            if requests.spellings is not None:
+                first_rare = self._models[0].source_words + FIRST_WORD
+                source, characters = local_sources(source, first_rare, requests.spellings)
             positions = [
                 number[index, rank] * target.shape[1] + column
                 for index, rank, column in unknown
