@@ -3,7 +3,7 @@
 import contextlib
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from keras_encdec.configuration import Configuration, ConfigurationError
 from keras_encdec.errors import FilePath, InputError
@@ -205,12 +205,7 @@ def check_same_training(
         before = {**type(config.model_config).from_dict(known).to_dict(), **before}
     different = [name for name, value in asked.items() if value != before[name]]
     if different:
-        found, expected = (
-            ", ".join(f"no {{{name}}}" if given[name] is None else f"{{{name}}}=%s" for name in different)
-            for given in (asked, before)
-        )
-        values = [given[name] for given in (asked, before) for name in different if given[name] is not None]
-        raise ConfigurationError(f"found {found}, expected {expected} as in the training to resume", *values)
+        raise _differing(different, asked, before, "the training to resume")
 
 
 def check_initial_settings(
@@ -239,12 +234,22 @@ def check_initial_settings(
     }
     names = [name for name in expected if name not in _FREE and found[name] != expected[name]]
     if names:
-        shown = ", ".join(f"{{{name}}}=%s" for name in names)
-        values = [each[name] for each in (found, expected) for name in names]
-        raise ConfigurationError(f"found {shown}, expected {shown} as in the model of {{initial_model}}", *values)
+        raise _differing(names, found, expected, "the model of {initial_model}")
     given = [name for name in ("source_vocabulary", "target_vocabulary") if getattr(data, name)]
     if given:
         raise ConfigurationError(f"found {{{given[0]}}} with {{initial_model}}, which has its own; drop one of the two")
+
+
+def _differing(
+    names: Sequence[str], found: Mapping[str, object], expected: Mapping[str, object], place: str
+) -> ConfigurationError:
+    """Makes the error for settings that differ from those of an earlier training."""
+    texts = (
+        ", ".join(f"no {{{name}}}" if settings[name] is None else f"{{{name}}}=%s" for name in names)
+        for settings in (found, expected)
+    )
+    values = [settings[name] for settings in (found, expected) for name in names if settings[name] is not None]
+    return ConfigurationError("found {}, expected {} as in {}".format(*texts, place), *values)
 
 
 def check_has_zeros(has_zeros: bool, path: pathlib.Path) -> None:
