@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import pathlib
 import sys
 from collections.abc import Sequence
 
@@ -14,7 +13,7 @@ from keras_encdec.derived_model import write_derived_model
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.model_config import model_path
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.runtime.files import check_absent, is_url
+from keras_encdec.runtime.files import as_result, check_absent
 from keras_encdec.trained_model import check_ensemble
 
 # Least cosine between the weights of two models that can be averaged. Models that were trained from the same weights
@@ -89,7 +88,7 @@ def average_models(model_dirs: Sequence[FilePath], output: FilePath) -> Averagin
             sum_of_values += value
     first.model.set_weights([value / len(model_dirs) for value in total])
     write_derived_model(first, output)
-    return AveragingResult(output if is_url(output) else pathlib.Path(output), len(model_dirs), cosine)
+    return AveragingResult(as_result(output), len(model_dirs), cosine)
 
 
 def _values(directory: ModelDirectory) -> list[np.ndarray]:

@@ -15,7 +15,7 @@ from keras_encdec.experiment.stage_runner import Stage, StageProgress, StageResu
 from keras_encdec.formats.encodings import FileEncoding, without_mark
 from keras_encdec.model_average import average_models
 from keras_encdec.model_config import model_path
-from keras_encdec.runtime.files import is_url, joined, remove
+from keras_encdec.runtime.files import as_result, joined, remove
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.open_output import open_output
 from keras_encdec.runtime.progress import Progress
@@ -120,7 +120,7 @@ def distill(
             stages, folder / "stages", lambda stage: begun(stage, len(stages)), ended_and_saved, progress
         )
     scores = dict(results[-1].result) if test_source is not None else {}
-    student, text = (_path(joined(output, name)) for name in ("student", "train.target"))
+    student, text = (as_result(joined(output, name)) for name in ("student", "train.target"))
     return DistillationResult(student, text, results, scores)
 
 
@@ -133,10 +133,6 @@ def _check_lines(texts: Mapping[str, pathlib.Path]) -> None:
                 with InputLines(path) as lines:
                     numbers.append(sum(1 for _ in lines))
             check_lines(texts[target], numbers[1], texts[source], numbers[0])
-
-
-def _path(path: str) -> FilePath:
-    return path if is_url(path) else pathlib.Path(path)
 
 
 def _stages(

@@ -1,7 +1,6 @@
 """Prunes a trained model: sets its smallest weights to zero, and stores it in less space."""
 
 import dataclasses
-import pathlib
 
 from keras_encdec.derived_model import write_derived_model
 from keras_encdec.errors import FilePath
@@ -9,7 +8,7 @@ from keras_encdec.model_config import WEIGHTS, model_path
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.pruning.pruning_masks import prune_weights, zero_counts
 from keras_encdec.pruning.pruning_options import PruningOptions
-from keras_encdec.runtime.files import check_absent, is_url
+from keras_encdec.runtime.files import as_result, check_absent
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,5 +96,4 @@ def prune_model(
     prune_weights(directory.model, options.share, options.scheme)
     size = write_derived_model(directory, output)
     classes = tuple(PrunedClass(name, size, zeros) for name, (zeros, size) in zero_counts(directory.model).items())
-    path = output if is_url(output) else pathlib.Path(output)
-    return PruningResult(path, classes, size, (source / WEIGHTS).stat().st_size)
+    return PruningResult(as_result(output), classes, size, (source / WEIGHTS).stat().st_size)

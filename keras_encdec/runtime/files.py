@@ -5,6 +5,7 @@ import errno
 import hashlib
 import io
 import os
+import pathlib
 import re
 import shutil
 import stat
@@ -203,6 +204,11 @@ def check_folder(path: FilePath) -> None:
             raise NotADirectoryError(errno.ENOTDIR, "Not a directory")
         if not os.access(folder, os.W_OK):
             raise PermissionError(errno.EACCES, "Permission denied")
+
+
+def as_result(path: FilePath) -> FilePath:
+    """Returns a path as the result of a task names it: a local one as pathlib.Path, a URL as it is."""
+    return path if is_url(path) else pathlib.Path(path)
 
 
 def check_absent(path: FilePath) -> None:
