@@ -1,6 +1,7 @@
 """Compiled calls of a layer without gradients, and when to shrink a batch."""
 
 import collections
+import contextlib
 import functools
 import gc
 import threading
@@ -21,6 +22,10 @@ def compiled_call(layer: keras.layers.Layer) -> Callable[..., Structure]:
 
     TensorFlow (with XLA) and JAX compile the layer once for each combination of shapes. PyTorch runs it uncompiled.
     No gradients are recorded.
+
+    Products of float32 are computed in float32 on a GPU, too, so that a score does not depend on the device: by
+    default, JAX and TensorFlow round their factors to 10 bits there (TF32). The user's choice of JAX's option
+    `jax_default_matmul_precision` takes precedence.
 
     Args:
         layer: built `keras.layers.Layer` whose call takes structures of tensors (dicts, lists, tuples, nested) by
@@ -65,6 +70,9 @@ def power_of_two(number: int, least: int = 1) -> int:
 def _with_tensorflow(layer: keras.layers.Layer) -> Compiler:
     import tensorflow as tf
 
+    if not on_cpu():
+        tf.config.experimental.enable_tensor_float_32_execution(False)  # of the whole process: there is no other way
+
     def compiler(inputs: Structure, leaves: list[Tensor]) -> Callable[[list[Tensor]], Structure]:
         structure = keras.tree.map_structure(lambda _: 0, inputs)  # keeps no tensor alive
 
@@ -89,11 +97,13 @@ def _with_jax(layer: keras.layers.Layer) -> Compiler:
     def compiler(inputs: Structure, leaves: list[Tensor]) -> Callable[[list[Tensor]], Structure]:
         structure = keras.tree.map_structure(lambda _: 0, inputs)
         variables = layer.trainable_variables, layer.non_trainable_variables  # collecting them takes time
+        rounds = not on_cpu() and jax.config.jax_default_matmul_precision is None
 
         def call(leaves: list[Tensor]) -> Structure:
             # The weights are arguments. As constants they would be compiled into the function of every shape.
             weights = [[variable.value for variable in each] for each in variables]
-            return stateless(*weights, keras.tree.pack_sequence_as(structure, leaves))
+            with jax.default_matmul_precision("highest") if rounds else contextlib.nullcontext():
+                return stateless(*weights, keras.tree.pack_sequence_as(structure, leaves))
 
         return call
 

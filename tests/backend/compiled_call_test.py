@@ -1,5 +1,6 @@
 import concurrent.futures
 import gc
+import importlib
 import logging
 import threading
 import time
@@ -54,6 +55,49 @@ def test_threads_that_meet_a_shape_first_compile_it_once():
         assert list(executor.map(called, range(4))) == [12] * 4
     compiles = keras.backend.backend() != "torch"
     assert len(layer.shapes) == (1 if compiles else 4)
+
+
+class Product(keras.layers.Layer):
+    """Remembers how precisely JAX and TensorFlow would multiply on a GPU when it is traced."""
+
+    def __init__(self):
+        super().__init__()
+        self.precisions, self.built = [], True
+
+    def call(self, x):
+        self.precisions.append(precision())
+        return ops.matmul(x, x)
+
+
+def precision():
+    if keras.backend.backend() == "jax":
+        return importlib.import_module("jax").config.jax_default_matmul_precision
+    config = importlib.import_module("tensorflow").config.experimental
+    return "tensorfloat32" if config.tensor_float_32_execution_enabled() else "highest"
+
+
+@pytest.fixture
+def on_a_gpu(monkeypatch):
+    """Makes calls believe that they run on a GPU."""
+    monkeypatch.setattr("keras_encdec.backend.compiled_call.on_cpu", lambda: False)
+    yield
+    if keras.backend.backend() == "tensorflow":
+        importlib.import_module("tensorflow").config.experimental.enable_tensor_float_32_execution(True)
+
+
+@pytest.mark.skipif(keras.backend.backend() == "torch", reason="PyTorch multiplies float32 precisely by default")
+def test_a_gpu_does_not_round_float32(on_a_gpu):
+    layer = Product()
+    np.testing.assert_allclose(compiled_call(layer)(np.full((2, 2), 1.5, "float32")), 4.5)
+    assert layer.precisions == ["highest"]
+
+
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="an option of JAX")
+def test_the_user_may_choose_the_precision_of_jax(on_a_gpu):
+    layer, jax = Product(), importlib.import_module("jax")
+    with jax.default_matmul_precision("tensorfloat32"):
+        compiled_call(layer)(np.ones((2, 2), "float32"))
+    assert layer.precisions == ["tensorfloat32"]
 
 
 class Nested(keras.layers.Layer):
