@@ -25,7 +25,8 @@ def compiled_call(layer: keras.layers.Layer) -> Callable[..., Structure]:
 
     Products of float32 are computed in float32 on a GPU, too, so that a score does not depend on the device: by
     default, JAX and TensorFlow round their factors to 10 bits there (TF32). The user's choice of JAX's option
-    `jax_default_matmul_precision` takes precedence.
+    `jax_default_matmul_precision` takes precedence. TensorFlow has one setting for the whole process, which also applies
+    to a training that translates or scores on the way.
 
     Args:
         layer: built `keras.layers.Layer` whose call takes structures of tensors (dicts, lists, tuples, nested) by
@@ -71,7 +72,7 @@ def _with_tensorflow(layer: keras.layers.Layer) -> Compiler:
     import tensorflow as tf
 
     if not on_cpu():
-        tf.config.experimental.enable_tensor_float_32_execution(False)  # of the whole process: there is no other way
+        tf.config.experimental.enable_tensor_float_32_execution(False)  # TensorFlow has no option for a part of a process
 
     def compiler(inputs: Structure, leaves: list[Tensor]) -> Callable[[list[Tensor]], Structure]:
         structure = keras.tree.map_structure(lambda _: 0, inputs)  # keeps no tensor alive
@@ -97,12 +98,12 @@ def _with_jax(layer: keras.layers.Layer) -> Compiler:
     def compiler(inputs: Structure, leaves: list[Tensor]) -> Callable[[list[Tensor]], Structure]:
         structure = keras.tree.map_structure(lambda _: 0, inputs)
         variables = layer.trainable_variables, layer.non_trainable_variables  # collecting them takes time
-        rounds = not on_cpu() and jax.config.jax_default_matmul_precision is None
+        needs_precision = not on_cpu() and jax.config.jax_default_matmul_precision is None
 
         def call(leaves: list[Tensor]) -> Structure:
             # The weights are arguments. As constants they would be compiled into the function of every shape.
             weights = [[variable.value for variable in each] for each in variables]
-            with jax.default_matmul_precision("highest") if rounds else contextlib.nullcontext():
+            with jax.default_matmul_precision("highest") if needs_precision else contextlib.nullcontext():
                 return stateless(*weights, keras.tree.pack_sequence_as(structure, leaves))
 
         return call
