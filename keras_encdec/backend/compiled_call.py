@@ -25,8 +25,8 @@ def compiled_call(layer: keras.layers.Layer) -> Callable[..., Structure]:
 
     Products of float32 are computed in float32 on a GPU, too, so that a score does not depend on the device: by
     default, JAX and TensorFlow round their factors to 10 bits there (TF32). The user's choice of JAX's option
-    `jax_default_matmul_precision` takes precedence. TensorFlow has one setting for the whole process, which also applies
-    to a training that translates or scores on the way.
+    `jax_default_matmul_precision` takes precedence. TensorFlow has one setting for the whole process, which also
+    applies to a training that translates or scores on the way.
 
     Args:
         layer: built `keras.layers.Layer` whose call takes structures of tensors (dicts, lists, tuples, nested) by
@@ -72,7 +72,7 @@ def _with_tensorflow(layer: keras.layers.Layer) -> Compiler:
     import tensorflow as tf
 
     if not on_cpu():
-        tf.config.experimental.enable_tensor_float_32_execution(False)  # TensorFlow has no option for a part of a process
+        tf.config.experimental.enable_tensor_float_32_execution(False)  # for the process: there is no narrower option
 
     def compiler(inputs: Structure, leaves: list[Tensor]) -> Callable[[list[Tensor]], Structure]:
         structure = keras.tree.map_structure(lambda _: 0, inputs)  # keeps no tensor alive
