@@ -98,7 +98,7 @@ def _with_jax(layer: keras.layers.Layer) -> Compiler:
     def compiler(inputs: Structure, leaves: list[Tensor]) -> Callable[[list[Tensor]], Structure]:
         structure = keras.tree.map_structure(lambda _: 0, inputs)
         variables = layer.trainable_variables, layer.non_trainable_variables  # collecting them takes time
-        needs_precision = not on_cpu() and jax.config.jax_default_matmul_precision is None
+        needs_precision = not on_cpu() and jax.config.jax_default_matmul_precision is None  # type: ignore[attr-defined]
 
         def call(leaves: list[Tensor]) -> Structure:
             # The weights are arguments. As constants they would be compiled into the function of every shape.
