@@ -77,7 +77,8 @@ def distill(
         source, target: sentences of the training text, and their reference translations, plain or gzipped.
         output: directory to write to, made if it is missing: `nbest.gz`, the chosen translations `train.target`,
             with several of each sentence also `train.source`, the source of each of their lines, the model `student`
-            (the average of the models `student1`, `student2`, ... if there are several) and, with a test set, the
+            (the average of the models `student1`, `student2`, ... if there are several; `first.target`, if the first
+            of them learned one translation of each sentence and the others several) and, with a test set, the
             translations `teacher.test` and `student.test`, and their BLEU, `evaluation.txt`.
         options: DistillationOptions. Defaults to `None`: the defaults.
         dev_source, dev_target: sentences and references to validate the student on. Defaults to `None`: pairs are held
@@ -148,7 +149,11 @@ def _stages(
     search = {"num_beams": options.num_beams, "length_penalty": options.length_penalty, **options.generation}
     nbest, student = folder / "nbest.gz", folder / "student"
     choice = _choice(options, texts, nbest, folder)
-    pairs = {"source": choice.outputs.get("train_source", texts["source"]), "target": choice.outputs["output"]}
+    pairs = first_pairs = _chosen_pairs(choice, texts)
+    choices = [choice]
+    if options.first_learns_one:
+        choices.append(_choice(options.replace(translations=1), texts, nbest, folder, "first"))
+        first_pairs = _chosen_pairs(choices[-1], texts)
     config = options.training_config(teachers, training, model)
     validation = {f"validation_{side}": texts[f"dev_{side}"] for side in ("source", "target") if f"dev_{side}" in texts}
     stages = [
@@ -163,8 +168,8 @@ def _stages(
                 "number_of_processes": options.number_of_processes,
             },
         ),
-        choice,
-        *_training_stages(options, config, {**pairs, **validation}, student),
+        *choices,
+        *_training_stages(options, config, {**first_pairs, **validation}, {**pairs, **validation}, student),
     ]
     if "test_source" in texts:
         translated = {name: folder / f"{name}.test" for name in ("teacher", "student")}
@@ -189,39 +194,66 @@ def _stages(
 
 
 def _choice(
-    options: DistillationOptions, texts: Mapping[str, pathlib.Path], nbest: pathlib.Path, folder: pathlib.Path
+    options: DistillationOptions,
+    texts: Mapping[str, pathlib.Path],
+    nbest: pathlib.Path,
+    folder: pathlib.Path,
+    text: str = "train",
 ) -> Stage:
-    """Plans the choice among the teachers' translations."""
-    inputs, outputs = {"nbest": nbest, "target": texts["target"]}, {"output": folder / "train.target"}
+    """Plans the choice among the teachers' translations, for a text of that name."""
+    name = "choose" if text == "train" else f"choose-{text}"
+    inputs, outputs = {"nbest": nbest, "target": texts["target"]}, {"output": folder / f"{text}.target"}
     if options.translations == 1:
         # Neither the settings nor the files of several translations: results from before there were any still count.
-        return Stage("choose", choose, inputs, outputs, {"keep": options.keep})
+        return Stage(name, choose, inputs, outputs, {"keep": options.keep})
     return Stage(
-        "choose",
+        name,
         choose,
         {**inputs, "source": texts["source"]},
-        {**outputs, "train_source": folder / "train.source"},
+        {**outputs, "train_source": folder / f"{text}.source"},
         {"keep": options.keep, "translations": options.translations},
     )
 
 
+def _chosen_pairs(choice: Stage, texts: Mapping[str, pathlib.Path]) -> dict[str, pathlib.Path]:
+    """Returns the files of a training that learns the chosen translations."""
+    return {"source": choice.outputs.get("train_source", texts["source"]), "target": choice.outputs["output"]}
+
+
 def _training_stages(
-    options: DistillationOptions, config: TrainingConfig, files: Mapping[str, pathlib.Path], student: pathlib.Path
+    options: DistillationOptions,
+    config: TrainingConfig,
+    first_files: Mapping[str, pathlib.Path],
+    files: Mapping[str, pathlib.Path],
+    student: pathlib.Path,
 ) -> list[Stage]:
-    """Plans the training of the student, or of several students and their average."""
+    """Plans the training of the student, or of several students and their average.
+
+    Args:
+        options: DistillationOptions.
+        config: settings of the first student's training.
+        first_files: the files that the first student learns from, by the arguments of `train_model`.
+        files: those that the others learn from.
+        student: model directory of the student.
+    """
     data = TrainingData.from_preset(options.preset).to_dict()
 
-    def training(name: str, model_dir: pathlib.Path, seed: int) -> Stage:
-        settings = {"config": dataclasses.replace(config, seed=seed).to_dict(), "data": data}
-        return Stage(name, stage_functions.train_model, files, {"model_dir": model_dir}, settings)
+    def training(
+        name: str, model_dir: pathlib.Path, config: TrainingConfig, inputs: Mapping[str, pathlib.Path]
+    ) -> Stage:
+        settings = {"config": config.to_dict(), "data": data}
+        return Stage(name, stage_functions.train_model, inputs, {"model_dir": model_dir}, settings)
 
     if options.students == 1:
-        return [training("train", student, config.seed)]
-    numbers = range(1, options.students + 1)
-    paths = {number: student.with_name(f"{student.name}{number}") for number in numbers}
-    trainings = [training(f"train-{number}", paths[number], config.seed + number - 1) for number in numbers]
-    students = {f"student_{number}": path for number, path in paths.items()}
-    return [*trainings, Stage("average", average, students, {"model_dir": student})]
+        return [training("train", student, config, first_files)]
+    first, *others = (student.with_name(f"{student.name}{number}") for number in range(1, options.students + 1))
+    # As an input, so that the others are trained again when the first one has changed.
+    inputs = files if options.from_teacher else {**files, "initial_model": first}
+    stages = [training("train-1", first, config, first_files)]
+    for number, path in enumerate(others, start=2):
+        stages.append(training(f"train-{number}", path, options.further_config(config, number), inputs))
+    students = {f"student_{number}": path for number, path in enumerate([first, *others], start=1)}
+    return [*stages, Stage("average", average, students, {"model_dir": student})]
 
 
 def average(model_dir: pathlib.Path, **students: pathlib.Path) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """Options of a distillation, which need no Keras."""
 
 import dataclasses
+import math
 import pathlib
 from collections.abc import Mapping, Sequence
 
@@ -10,10 +11,12 @@ from keras_encdec.errors import FilePath
 from keras_encdec.model_config import read_model_config
 from keras_encdec.trainers.training_config import TrainingConfig
 
-# Settings of the training of a student that begins with its teacher's weights. They replace those of the preset
-# `student`, which are for a student that begins with random weights.
-FROM_TEACHER = {"learning_rate": 0.001, "warmup_updates": 100, "schedule": "cosine", "label_smoothing": 0.1}
+# Settings of the training of a student that begins with the weights of its teacher or of the first student, in place of
+# those of the preset `student`, which are for random weights.
+TRAINED_BEFORE = {"learning_rate": 0.001, "warmup_updates": 100}
 FROM_TEACHER_EPOCHS = 7
+# Length of the training of a student that begins with the weights of the first student, as a share of the first's.
+FURTHER_SHARE = 0.6
 # The arguments of `distill` that are files.
 TEXTS = ("source", "target", "dev_source", "dev_target", "test_source", "test_target")
 
@@ -37,8 +40,9 @@ class DistillationOptions(Configuration):
     )
     students: int = hyperparameter(
         1,
-        "Number of students, which are trained one after another from the same weights with different seeds. Their "
-        "average is the student. More than one need --from_teacher.",
+        "Number of students, which are trained one after another with different seeds. Their average is the student. "
+        "Those after the first begin with its weights and are trained 0.6 times as long; with --from_teacher, all "
+        "begin with the teacher's weights and are trained equally long.",
         minimum=1,
         published={"Wortsman et al., 2022, section 2": "several, averaged"},
         group="student's training",
@@ -54,7 +58,9 @@ class DistillationOptions(Configuration):
     translations: int = hyperparameter(
         1,
         "Number of the teachers' translations of each sentence that the student learns: the best ones, or those "
-        "closest to the reference. A pass over the pairs is that many times longer.",
+        "closest to the reference. A pass over the pairs is that many times longer; without --epochs, there are that "
+        "many times fewer. Of several students, the first learns one translation, unless it begins with the teacher's "
+        "weights.",
         minimum=1,
         group="teacher's translations",
     )
@@ -107,12 +113,6 @@ class DistillationOptions(Configuration):
             raise ConfigurationError(
                 "found {translations}=%d, expected 1 to {num_beams}, %d", self.translations, self.num_beams
             )
-        if self.students > 1 and not self.from_teacher:
-            raise ConfigurationError(
-                "found {students}=%d without {from_teacher}, expected both: only models that were trained from the "
-                "same weights have a useful average",
-                self.students,
-            )
 
     def training_config(
         self,
@@ -130,12 +130,15 @@ class DistillationOptions(Configuration):
             ConfigurationError: a ValueError, for settings that cannot be used, such as a training without an end.
             InputError: if the preset, or with `from_teacher` the first teacher's configuration, cannot be read.
         """
-        limits = {name: getattr(self, name) for name in ("minutes", "updates", "epochs")}
+        limits = {"minutes": self.minutes, "updates": self.updates, "epochs": self.epochs}
         given = {name: value for name, value in limits.items() if value is not None}
         if not self.from_teacher:
-            return TrainingConfig.from_preset(self.preset, model=dict(model or {}), **{**given, **(training or {})})
+            config = TrainingConfig.from_preset(self.preset, model=dict(model or {}), **{**given, **(training or {})})
+            if self.first_learns_one or config.epochs is None or {*given, *(training or {})} & {*limits}:
+                return config
+            return config.replace(epochs=config.epochs / self.translations)
         if self.preset == DistillationOptions.preset:
-            given = {**FROM_TEACHER, **(given or {"epochs": FROM_TEACHER_EPOCHS})}
+            given = {**TRAINED_BEFORE, **(given or {"epochs": FROM_TEACHER_EPOCHS / self.translations})}
         known = read_model_config(teachers[0])
         names = {parameter.name for parameter in architecture(known["architecture"]).config.hyperparameters()}
         sizes = {name: value for name, value in known["model"].items() if name in names}
@@ -146,6 +149,30 @@ class DistillationOptions(Configuration):
             initial_model=str(teachers[0]),
             **{**given, **(training or {})},
         )
+
+    def further_config(self, first: TrainingConfig, number: int) -> TrainingConfig:
+        """Returns the settings of the training of a student after the first, apart from its initial model.
+
+        Args:
+            first: those of the first student.
+            number: int. Number of the student, from 2.
+        """
+        config = first.replace(seed=first.seed + number - 1)
+        if self.from_teacher:
+            return config
+        settings = TRAINED_BEFORE if self.preset == DistillationOptions.preset else {}
+        pairs = self.translations if self.first_learns_one else 1
+        return config.replace(
+            **settings,
+            epochs=first.epochs and FURTHER_SHARE * first.epochs / pairs,
+            minutes=first.minutes and FURTHER_SHARE * first.minutes,
+            updates=first.updates and math.ceil(FURTHER_SHARE * first.updates),
+        )
+
+    @property
+    def first_learns_one(self) -> bool:
+        """Whether the first student learns one translation of each sentence, and the others several."""
+        return self.translations > 1 and self.students > 1 and not self.from_teacher
 
     @property
     def generation(self) -> dict[str, object]:

@@ -55,7 +55,11 @@ def extract(
 
 
 def train_model(
-    model_dir: pathlib.Path, config: Mapping[str, object], data: Mapping[str, object], **files: pathlib.Path
+    model_dir: pathlib.Path,
+    config: Mapping[str, object],
+    data: Mapping[str, object],
+    initial_model: pathlib.Path | None = None,
+    **files: pathlib.Path,
 ) -> dict[str, object]:
     """Trains a model, or continues an interrupted training.
 
@@ -63,6 +67,8 @@ def train_model(
         model_dir: directory of the model.
         config: dict, `TrainingConfig.to_dict()`.
         data: dict, `TrainingData.to_dict()` without the files of the text.
+        initial_model: model directory with whose weights the training begins. Defaults to `None`: that of the
+            configuration, if it names one.
         **files: files of the text by the names of TrainingData, and `validation_source` and `validation_target`.
 
     Raises:
@@ -71,6 +77,8 @@ def train_model(
     paths = {name: str(path) for name, path in files.items()}
     validation = tuple(paths.pop(name) for name in ("validation_source", "validation_target") if name in paths)
     text = TrainingData.from_dict({**data, **paths, "validation": validation})
+    if initial_model:
+        config = {**config, "initial_model": str(initial_model)}
     result = train(TrainingConfig.from_dict(config), text, model_dir, resume=True)
     if result.signal is not None:
         raise TrainingStopped(result.signal)

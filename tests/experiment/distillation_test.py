@@ -11,6 +11,7 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding import BeamSampler, TextGenerator, generate_file
 from keras_encdec.errors import InputError
 from keras_encdec.experiment.distillation import choose, distill
+from keras_encdec.experiment.distillation_options import DistillationOptions
 from keras_encdec.formats import unescape
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.trainers import TrainingConfig
@@ -144,6 +145,41 @@ def test_several_students_are_averaged(teachers, texts, tmp_path):
     assert [stage.was_run for stage in again.stages] == [False] * 4 + [True]
 
 
+@pytest.mark.usefixtures("eager", "uncompiled")
+def test_further_students_begin_with_the_weights_of_the_first(teachers, texts, tmp_path):
+    settings = {"num_beams": 2, "translations": 2, "updates": 4, "students": 2, "model": MODEL}
+    preset = tmp_path / "preset.toml"
+    preset.write_text('architecture = "recurrent"\n[training]\noptimizer = "sgd"\nlearning_rate = 0.0\n')
+    result = distill(teachers, output=tmp_path / "out", preset=str(preset), training=TRAINING, **settings, **texts)
+    names = ["translate", "choose", "choose-first", "train-1", "train-2", "average"]
+    assert [stage.name for stage in result.stages] == names
+    first, second = (ModelDirectory.load(tmp_path / "out" / f"student{number}").model for number in (1, 2))
+    for mine, its in zip(second.get_weights(), first.get_weights(), strict=True):
+        np.testing.assert_array_equal(mine, its)
+    trainings = [TrainingConfig.from_preset(tmp_path / "out" / f"student{n}" / "settings.toml") for n in (1, 2)]
+    assert [training.updates for training in trainings] == [4, 3] and trainings[1].seed == trainings[0].seed + 1
+    pairs = [json.loads((tmp_path / "out" / f"student{n}" / "prepared" / "prepared.json").read_text()) for n in (1, 2)]
+    # The first student learns one translation of each sentence, the second one two.
+    assert [prepared["read"] for prepared in pairs] == [len(SOURCES), 2 * len(SOURCES)]
+    record = json.loads((tmp_path / "out" / "stages" / "train-2.json").read_text())
+    assert "initial_model" in record["inputs"], "a change of the first student is one of the second"
+
+
+def test_the_length_of_a_students_training():
+    epochs = 20.0
+    assert DistillationOptions().training_config([]).epochs == epochs
+    # Several translations of each sentence make the same number of updates.
+    assert DistillationOptions(translations=4).training_config([]).epochs == epochs / 4
+    assert DistillationOptions(translations=4, epochs=3).training_config([]).epochs == 3
+    several = DistillationOptions(translations=4, students=2)
+    first = several.training_config([])
+    second = several.further_config(first, 2)
+    assert first.epochs == epochs and second.epochs == pytest.approx(0.6 * epochs / 4)
+    assert second.learning_rate < first.learning_rate
+    minutes = DistillationOptions(students=3, minutes=10)
+    assert minutes.further_config(minutes.training_config([]), 3).minutes == pytest.approx(6)
+
+
 def test_settings_that_contradict_are_refused(teachers, texts, tmp_path):
     with pytest.raises(ConfigurationError, match="dictionary without replace_unknown"):
         distill(teachers, output=tmp_path / "out", dictionary="words", **texts)
@@ -156,5 +192,3 @@ def test_settings_that_contradict_are_refused(teachers, texts, tmp_path):
     assert not (tmp_path / "out" / "stages").exists()
     with pytest.raises(ConfigurationError, match="found translations=4, expected 1 to num_beams, 3"):
         distill(teachers, output=tmp_path / "out", translations=4, num_beams=3, **texts)
-    with pytest.raises(ConfigurationError, match="students=2 without from_teacher"):
-        distill(teachers, output=tmp_path / "out", students=2, **texts)
