@@ -37,7 +37,7 @@ def arguments():
     parser.add_argument("--beam", type=int)
     parser.add_argument("--pairs", type=int, help="maximum number of pairs to score")
     parser.add_argument("--candidates", type=int, help="words that may follow in the targets of each source")
-    parser.add_argument("--dtype", help="dtype of this package's scoring and decoding")
+    parser.add_argument("--dtype", help="float32 or bfloat16; of the peer, only of its training")
     parser.add_argument("--automatic", action="store_true", help="train without the hand-written gradient")
     return parser
 

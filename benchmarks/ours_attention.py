@@ -55,6 +55,7 @@ def prepared_model(workload):
 def train(options, workload):
     """Trains on batches of one shape as `encdec-train` does, after steps that compile."""
     prepare_process_for_training()
+    keras.config.set_dtype_policy({"bfloat16": "mixed_bfloat16"}.get(options.dtype, options.dtype))
     if options.automatic:
         GlobalAttention.step = property(lambda attention: None)
     model = prepared_model(workload)

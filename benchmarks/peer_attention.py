@@ -103,11 +103,13 @@ def train(options, workload, model):
     optimizer = torch.optim.Adam(model.parameters(), 1e-3, eps=EPSILON, fused=True)
     batches = [[torch.as_tensor(side).long() for side in batch] for batch in workload.batches(options.batch)]
     losses = []
+    cast = torch.autocast("cpu", torch.bfloat16, enabled=options.dtype == "bfloat16")
 
     def step(number):
         source, target = batches[number]
-        annotations, states = model.encoder(model.source(source))
-        loss = model.losses(states, model.remembered(annotations, ()), target).sum() / len(target)
+        with cast:
+            annotations, states = model.encoder(model.source(source))
+            loss = model.losses(states, model.remembered(annotations, ()), target).sum() / len(target)
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
