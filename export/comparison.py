@@ -23,8 +23,9 @@ _Side = TypeVar("_Side")
 
 # Number of pairs in a batch. It is small because the logits of all tokens are in memory.
 BATCH = 16
-# Allowed difference in nats.
-TOLERANCE = 1e-5
+# Allowed difference in nats, and that of models with characters, where ln p of a word is a sum over its characters, all
+# rounded.
+TOLERANCE, CHARACTERS_TOLERANCE = 1e-5, 1e-4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,6 +128,12 @@ def model_scores(directory: ModelDirectory, words: Sequence[tuple[list[str], lis
     return np.array(scores)
 
 
+def allowed_difference(directory: ModelDirectory) -> float:
+    """Returns the `tolerance` of a model's scores, see `check_scores`."""
+    vocabularies = directory.source_vocabulary, directory.target_vocabulary
+    return TOLERANCE if all(each.characters is None for each in vocabularies) else CHARACTERS_TOLERANCE
+
+
 def check_scores(
     scorer: str,
     scores: np.ndarray,
@@ -134,7 +141,7 @@ def check_scores(
     texts: Sequence[tuple[str, str]],
     export_dir: str | os.PathLike[str],
     remedy: str,
-    tolerance: float = TOLERANCE,
+    tolerance: float,
 ) -> ScoreDifference:
     """Checks that scores agree with the model's own.
 
@@ -145,8 +152,7 @@ def check_scores(
         texts: list of pairs, for the error.
         export_dir: path, for the error.
         remedy: str. What the user should do, for the error.
-        tolerance: float. Allowed difference in nats; below ln p = -10, it grows in proportion to -ln p. Defaults to
-            `1e-5`.
+        tolerance: float. Allowed difference in nats; below ln p = -10, it grows in proportion to -ln p.
 
     Raises:
         InputError: when a score differs by more than the tolerance, or is NaN.

@@ -11,7 +11,14 @@ import tensorflow as tf
 
 from keras_encdec.backend import devices
 from keras_encdec.errors import FilePath, InputError
-from keras_encdec.export.comparison import ScoreDifference, check_scores, model_scores, pairs_of_words, random_pairs
+from keras_encdec.export.comparison import (
+    ScoreDifference,
+    allowed_difference,
+    check_scores,
+    model_scores,
+    pairs_of_words,
+    random_pairs,
+)
 from keras_encdec.export.models_config import ModelsConfig
 from keras_encdec.export.serving_config import ExportOptions, write_batching_parameters
 from keras_encdec.export.versions import export_folder, locked, new_version, versions
@@ -198,4 +205,4 @@ def check_version(
             f"found an exported model that does not score ({reason})", "expected scores", remedy, path.parent
         ) from error
     expected = model_scores(directory, pairs_of_words(texts, tokenization))
-    return check_scores("exported", scores, expected, texts, path.parent, remedy)
+    return check_scores("exported", scores, expected, texts, path.parent, remedy, allowed_difference(directory))

@@ -19,12 +19,12 @@ from keras_encdec.export.stored_weights import StoredWeights
 from keras_encdec.export.unknown_words import ServedReplacement, spell_in_graph
 from keras_encdec.model_config import SOURCE_VOCABULARY, TARGET_VOCABULARY
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.models.characters import spelling_keys
 from keras_encdec.models.log_probs import sequence_log_probs
+from keras_encdec.models.spelling_rules import SpellingRules
 from keras_encdec.models.translation_model import TranslationModel, model_in_dtype
 from keras_encdec.text import Tokenizer
 from keras_encdec.text.lexical_shortlist import LexicalShortlist, read_dictionary
-from keras_encdec.text.vocabulary import SPELLING_WIDTH, spelled
+from keras_encdec.text.vocabulary import SPELLING_WIDTH
 
 
 class ServedModel:
@@ -78,7 +78,7 @@ class ServedModel:
         self._shortlist = self._shortlist_of(directory)
         vocabulary = directory.target_vocabulary
         if vocabulary.characters is not None:
-            self._shortlist_keys = spelling_keys(spelled(vocabulary.words, vocabulary.characters))
+            self._spelling_rules = SpellingRules(vocabulary.characters, vocabulary.words)
         # Several signatures call each of these functions, which are traced once. The shape of texts is left open,
         # because clients may send a rank other than the signature's.
         texts = tf.TensorSpec(None, tf.string)
@@ -200,7 +200,7 @@ class ServedModel:
             outputs = {}
             if self._predicted_ids.characters:
                 results, spelling_log_probs, spellings, word = spell_in_graph(
-                    decoder, encoded, results, sampler, inputs, self._shortlist_keys
+                    decoder, encoded, results, sampler, inputs, self._spelling_rules
                 )
                 spelled_words = tf.concat([[""], self._predicted_ids.characters.words(spellings)], 0)
                 words = tf.where(word >= 0, tf.gather(spelled_words, word + 1), self._predicted_ids.decode(results.ids))

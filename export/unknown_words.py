@@ -12,8 +12,9 @@ from keras_encdec.decoding.generator import CHARACTER_BEAM
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.export.scoring_graph import Tensors, TokenStates, over_tokens
 from keras_encdec.export.search_graph import SearchResults, search_in_graph
-from keras_encdec.models.characters import CharacterDecoder, next_key, without_unspellable
+from keras_encdec.models.characters import CharacterDecoder
 from keras_encdec.models.contract import Decoder
+from keras_encdec.models.spelling_rules import SpellingRules
 from keras_encdec.text.tokenizer import CONTINUATION_MARK, WORD_START_MARK
 from keras_encdec.text.vocabulary import (
     FIRST_WORD,
@@ -153,7 +154,7 @@ def spell_in_graph(
     results: SearchResults,
     sampler: Sampler,
     inputs: Tensors,
-    shortlist_keys: np.ndarray,
+    rules: SpellingRules,
 ) -> SpelledResults:
     """Spells the unknown words of the results of a search, as `decoding.UnknownSpeller` does.
 
@@ -163,7 +164,7 @@ def spell_in_graph(
         results: SearchResults, one row per source.
         sampler: Sampler that generated them.
         inputs: dict of tensors `(sources,)`, see `search_in_graph`.
-        shortlist_keys: see `without_unspellable`.
+        rules: SpellingRules.
 
     Returns:
         SpelledResults, the best first; samples in the order of drawing.
@@ -195,7 +196,7 @@ def spell_in_graph(
         text = tf.strings.join([tf.strings.as_string(key) for key in keys], separator=" ")
         of_word["seed"] = tf.strings.to_hash_bucket_fast(text, SEEDS)
     ones = tf.ones_like(hypothesis)
-    speller = _Speller(decoder.speller.decoder, shortlist_keys)
+    speller = _Speller(decoder.speller.decoder, rules)
     found = search_in_graph(speller, {"spelling": first}, ones, LONGEST_WORD * ones, character_sampler, of_word)
     sums = tf.math.unsorted_segment_sum(found.log_probs[:, 0], hypothesis, sources * number)
     spelling_log_probs = tf.reshape(sums, [sources, number])
@@ -217,19 +218,19 @@ class _Speller:
 
     has_attention = False
 
-    def __init__(self, decoder: CharacterDecoder, shortlist_keys: np.ndarray) -> None:
-        self._decoder, self._shortlist_keys = decoder, shortlist_keys
+    def __init__(self, decoder: CharacterDecoder, rules: SpellingRules) -> None:
+        self._decoder, self._rules = decoder, rules
 
     def start(self, encoded: Encoded) -> tuple[State, Memory]:
         state, memory = self._decoder.start(encoded)
-        return {**state, "key": tf.zeros(tf.shape(encoded["spelling"])[:1], tf.int32)}, memory
+        return {**state, **self._rules.first_state(tf.shape(encoded["spelling"])[0])}, memory
 
     def next_log_probs(
         self, previous: tf.Tensor, state: State, memory: Memory, candidates: Tensors | None = None
     ) -> tuple[tf.Tensor, State]:
-        key = next_key(state["key"], previous)
+        spelled = self._rules.next_state(previous, state)
         log_probs, state = self._decoder.next_log_probs(previous, state, memory)
-        return without_unspellable(log_probs, previous, key, self._shortlist_keys), {**state, "key": key}
+        return self._rules.apply(log_probs, previous, spelled), {**state, **spelled}
 
     def candidate_weights(self, words: tf.Tensor, allowed: tf.Tensor) -> Tensors:
         return self._decoder.candidate_weights(words, allowed)

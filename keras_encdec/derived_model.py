@@ -5,6 +5,7 @@ import os
 import pathlib
 import shutil
 
+from keras_encdec.backend.startup import quietly
 from keras_encdec.errors import FilePath, explained
 from keras_encdec.model_config import CONFIG, WEIGHTS
 from keras_encdec.model_directory import ModelDirectory, replace_weights
@@ -53,7 +54,8 @@ def _write(directory: ModelDirectory, folder: pathlib.Path) -> None:
         if (directory.path / name).is_file():
             shutil.copyfile(directory.path / name, folder / name)
     written = folder / f"new.{WEIGHTS}"
-    directory.model.save(written)
+    with quietly():  # Keras imports TensorFlow with any backend
+        directory.model.save(written)
     store_sparse(written)
     if is_half(directory.path / WEIGHTS):
         store_half(written)

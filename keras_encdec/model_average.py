@@ -38,7 +38,7 @@ class AveragingResult:
     def __str__(self) -> str:
         return (
             f"The average of {self.models} models: {self.path}\n"
-            f"Cosine between the weights of a model and those of the first one: {self.cosine:.2f} or more."
+            f"Least cosine between the weights of a model and those of the first one: {self.cosine:.2f}."
         )
 
 

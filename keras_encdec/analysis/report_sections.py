@@ -64,6 +64,8 @@ PHRASES = (
     "The encoder’s summaries of {} source phrases of four words or more, from which the decoder starts. Phrases with a "
     "similar meaning or form lie near one another."
 )
+# Share of zeros from which on a model is a pruned one. Others have single zeros by chance.
+LEAST_PRUNED = 0.001
 
 
 class ReportSections:
@@ -133,7 +135,8 @@ class ReportSections:
         finally:
             executor.shutdown(wait=False, cancel_futures=True)
         shares = zero_counts(self._directory.model)
-        if any(zeros for zeros, _ in shares.values()):
+        zeros, sizes = zip(*shares.values(), strict=True)
+        if sum(zeros) >= LEAST_PRUNED * sum(sizes):
             yield pruning_section(shares)
         if runs:
             yield training_section(runs)

@@ -15,6 +15,7 @@ from keras_encdec.decoding.sampler_registry import sampler_of
 from keras_encdec.decoding.search import Hypothesis, Search, SearchFunctions, take
 from keras_encdec.decoding.search_batches import LENGTH_FACTOR, SearchBatch, SearchBatches
 from keras_encdec.decoding.unknown_speller import UnknownSpeller
+from keras_encdec.models.spelling_rules import SpellingRules
 from keras_encdec.models.translation_model import TranslationModel, copy_weights, model_in_dtype
 from keras_encdec.models.word_tables import NO_TABLES, WordTableCache, WordTables
 from keras_encdec.runtime.workers import available_processors, in_order, threads
@@ -40,9 +41,8 @@ class Generator:
         average: str. See `Ensemble`. Defaults to "arithmetic".
         dtype: str. Dtype of the computation, such as "float32" or "bfloat16"; log-probabilities are summed in float64.
             Defaults to `None`: each model's own compute dtype.
-        shortlist_spellings: int array `(words, 51)`, the spellings of the target words of the shortlist, which models
-            that spell unknown words then never spell; see `keras_encdec.text.vocabulary.spelled`. Defaults to `None`:
-            they may spell them.
+        spelling_rules: SpellingRules for models that spell unknown words, made of their target vocabulary. Defaults to
+            `None`: they may also spell words of the shortlist, and words that are read as other characters.
 
     Raises:
         ValueError: see `Ensemble`.
@@ -62,7 +62,7 @@ class Generator:
         weights: Sequence[float] | None = None,
         average: str = "arithmetic",
         dtype: str | None = None,
-        shortlist_spellings: np.ndarray | None = None,
+        spelling_rules: SpellingRules | None = None,
     ) -> None:
         models = list(models) if isinstance(models, Sequence) else [models]
         for model in models:
@@ -76,7 +76,7 @@ class Generator:
         spells = [decoder.speller is not None for decoder in ensemble.decoders]
         if any(spells) != all(spells):
             raise ValueError("found models that spell unknown words and models that do not, expected only one kind")
-        self._speller = UnknownSpeller(ensemble, shortlist_spellings) if all(spells) else None
+        self._speller = UnknownSpeller(ensemble, spelling_rules) if all(spells) else None
         self._batches = SearchBatches(models[0].source_words + FIRST_WORD, models[0].target_words + FIRST_WORD)
         self._side_by_side = SIDE_BY_SIDE[backend_name()] if on_cpu() and available_processors() > 1 else 1
 

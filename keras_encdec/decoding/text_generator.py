@@ -12,6 +12,7 @@ from keras_encdec.decoding.generator import Generator
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.search import Hypothesis
 from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.models.spelling_rules import SpellingRules
 from keras_encdec.text.lexical_shortlist import LexicalShortlist
 from keras_encdec.text.tokenizer import CONTINUATION_MARK, are_sentencepieces, word_around, word_text, words_apart
 from keras_encdec.text.vocabulary import (
@@ -21,7 +22,6 @@ from keras_encdec.text.vocabulary import (
     Vocabulary,
     is_position_word,
     position_distance,
-    spelled,
     spelled_word,
     stands_for_unknown,
 )
@@ -153,9 +153,9 @@ class TextGenerator:
         check_ensemble(self.directories)
         self._first = self.directories[0]
         vocabulary = self._first.target_vocabulary
-        spellings = None if vocabulary.characters is None else spelled(vocabulary.words, vocabulary.characters)
+        rules = None if vocabulary.characters is None else SpellingRules(vocabulary.characters, vocabulary.words)
         models = [directory.model for directory in self.directories]
-        self._generator = Generator(models, weights, average, dtype, spellings)
+        self._generator = Generator(models, weights, average, dtype, rules)
 
     @property
     def has_source(self) -> bool:

@@ -16,8 +16,8 @@ from keras_encdec.decoding.ensemble import Ensemble, EnsembleMemory, EnsembleSta
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.search import Hypothesis, Search, SearchFunctions
 from keras_encdec.decoding.search_batches import SearchRequests
-from keras_encdec.models.characters import next_key, spelling_keys, without_unspellable
 from keras_encdec.models.contract import Decoder
+from keras_encdec.models.spelling_rules import SpellingRules
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.models.word_tables import NO_TABLES, WordTables
 from keras_encdec.text.vocabulary import END, FIRST_WORD, LONGEST_WORD, UNKNOWN
@@ -33,20 +33,18 @@ class UnknownSpeller:
 
     The states that the spellings start from are computed again, from the whole hypothesis. Then a search over
     characters finds the spelling of each unknown word. ln p of the characters is added to ln p of the hypothesis, which
-    changes its score as the sampler's `score_gain` says. A word has 1 to 49 characters, and is no word of the
-    shortlist: its score would not be that of the target, in which it would be read as the word of the shortlist.
+    changes its score as the sampler's `score_gain` says. A word has 1 to 49 characters, and is read as it
+    was spelled, see `SpellingRules`.
 
     Args:
         ensemble: Ensemble of models whose decoders have a `speller`.
-        shortlist: int array `(words, 51)`, the spellings of the target words of the shortlist; `None` if these words
-            may be spelled, too.
+        rules: SpellingRules. Defaults to `None`: those without characters and shortlist.
     """
 
-    def __init__(self, ensemble: Ensemble, shortlist: np.ndarray | None = None) -> None:
+    def __init__(self, ensemble: Ensemble, rules: SpellingRules | None = None) -> None:
         self._models = ensemble.models
         self._first_states = compiled_call(_FirstStates(ensemble.models))
-        keys = spelling_keys(np.zeros((0, 1), np.int32) if shortlist is None else shortlist)
-        self._functions = SearchFunctions(_CharacterEnsemble(ensemble, keys))
+        self._functions = SearchFunctions(_CharacterEnsemble(ensemble, rules or SpellingRules()))
 
     def spelled(
         self,
@@ -195,12 +193,12 @@ class _CharacterEnsemble(Ensemble):
 
     Args:
         ensemble: Ensemble.
-        shortlist_keys: see `without_unspellable`.
+        rules: SpellingRules.
     """
 
-    def __init__(self, ensemble: Ensemble, shortlist_keys: np.ndarray) -> None:
+    def __init__(self, ensemble: Ensemble, rules: SpellingRules) -> None:
         super().__init__(ensemble.models, ensemble.model_weights, ensemble.average)
-        self._shortlist_keys = shortlist_keys
+        self._rules = rules
 
     @property
     def decoders(self) -> list[Decoder]:
@@ -210,7 +208,7 @@ class _CharacterEnsemble(Ensemble):
     def start(
         self, source: Tensor, characters: Sequence[Tensor] = (), tables: WordTables = NO_TABLES
     ) -> tuple[EnsembleState, EnsembleMemory]:
-        state: EnsembleState = {"key": ops.zeros(ops.shape(source)[:1], "int32")}
+        state: EnsembleState = dict(self._rules.first_state(ops.shape(source)[0]))
         memory, begin = {}, 0
         for number, decoder in enumerate(self.decoders):
             first = ops.cast(source[:, begin : begin + decoder.units], decoder.compute_dtype)
@@ -221,6 +219,6 @@ class _CharacterEnsemble(Ensemble):
     def next_log_probs(
         self, previous: Tensor, state: EnsembleState, memory: EnsembleMemory, *arguments: object, **options: object
     ) -> tuple[Tensor, EnsembleState]:
-        key = next_key(state["key"], previous)
+        spelled = self._rules.next_state(previous, state)
         log_probs, state = super().next_log_probs(previous, state, memory)
-        return without_unspellable(log_probs, previous, key, self._shortlist_keys), {**state, "key": key}
+        return self._rules.apply(log_probs, previous, spelled), {**state, **spelled}

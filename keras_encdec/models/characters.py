@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_encdec.backend.types import Encoded, Memory, Shape, State, Tensor
@@ -13,7 +12,7 @@ from keras_encdec.layers.recurrence import run_recurrence
 from keras_encdec.models.log_probs import SPECIAL_IDS, sequence_log_probs, token_log_probs
 from keras_encdec.models.recurrent_decoder import RecurrentDecoder
 from keras_encdec.models.recurrent_layers import dense, recurrent_cell, uniform
-from keras_encdec.text.vocabulary import END, LONGEST_WORD, UNKNOWN
+from keras_encdec.text.vocabulary import LONGEST_WORD
 
 # Low enough that its exp is 0, and finite, so that no gradient becomes NaN.
 _IMPOSSIBLE = -1e9
@@ -144,61 +143,6 @@ class CharacterDecoder(RecurrentDecoder):
     def logits(self, features: Tensor) -> Tensor:
         logits = super().logits(features)
         return ops.concatenate([ops.full_like(logits[..., :1], _IMPOSSIBLE), logits[..., 1:]], axis=-1)
-
-
-# The key of the characters c_1 .. c_n is the sum of c_i M^(n - i), modulo 2^32, for this M. So a search knows by one
-# number per row whether its characters are a word of the shortlist. Of 2^32 keys, other words rarely have one of these.
-_KEY_FACTOR = 1_000_003
-
-
-def spelling_keys(spellings: np.ndarray) -> np.ndarray:
-    """Returns the keys of words, for `without_unspellable`.
-
-    Args:
-        spellings: int array `(words, time)`: see `keras_encdec.text.vocabulary.spelled`.
-
-    Returns:
-        int32 array, in ascending order.
-    """
-    keys = np.zeros(len(spellings), np.uint32)
-    for characters in spellings.T.astype(np.uint32):
-        keys = np.where(characters > END, keys * np.uint32(_KEY_FACTOR) + characters, keys)
-    return np.unique(keys.view(np.int32))
-
-
-def next_key(key: Tensor, previous: Tensor) -> Tensor:
-    """Returns the keys of characters, with the previous character at their end.
-
-    Args:
-        key: int32 tensor `(rows,)`: the keys of the characters before the previous one, at first 0.
-        previous: integer tensor `(rows,)`: the previous character; 0 at the beginning of a word.
-    """
-    return key * _KEY_FACTOR + ops.cast(previous, "int32")
-
-
-def without_unspellable(log_probs: Tensor, previous: Tensor, key: Tensor, shortlist_keys: np.ndarray) -> Tensor:
-    """Forbids spellings that cannot be written: sets their ln p to -inf.
-
-    These are the unknown character, the end of a word that has no characters yet, and the end of a word of the
-    shortlist, whose probability is not that of its characters.
-
-    Args:
-        log_probs: float tensor `(rows, characters)`: ln p of the next character.
-        previous: integer tensor `(rows,)`: the previous character; 0 at the beginning of a word.
-        key: int32 tensor `(rows,)`: the keys of the characters so far, from `next_key`.
-        shortlist_keys: int32 array, the keys of the words of the shortlist, from `spelling_keys`; may be empty.
-
-    Returns:
-        float tensor `(rows, characters)`.
-    """
-    number = ops.arange(log_probs.shape[-1])[None]
-    cannot_end = ops.equal(previous, 0)
-    if len(shortlist_keys):
-        keys = ops.convert_to_tensor(shortlist_keys, "int32")
-        place = ops.minimum(ops.cast(ops.searchsorted(keys, key), "int32"), len(shortlist_keys) - 1)
-        cannot_end = ops.logical_or(cannot_end, ops.equal(ops.take(keys, place, axis=0), key))
-    forbidden = ops.logical_or(number == UNKNOWN, ops.logical_and(number == END, cannot_end[:, None]))
-    return ops.where(forbidden, ops.cast(-np.inf, log_probs.dtype), log_probs)
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")

@@ -199,7 +199,10 @@ class TranslationModel(LikelihoodModel):
 
     def get_config(self) -> dict[str, object]:
         return {
-            **super().get_config(),
+            # What Keras's method returns, which would import TensorFlow with any backend to serialize the dtype policy.
+            "name": self.name,
+            "trainable": self.trainable,
+            "dtype": self.dtype_policy.name,
             "source_words": self.source_words,
             "target_words": self.target_words,
             # Lists as in JSON: Keras would write a tuple in its own format.

@@ -1,21 +1,21 @@
 """Spelling of the unknown words of generated targets."""
 
+import unicodedata
+
 import hybrid_oracle
 import keras
 import numpy as np
 import pytest
 from hybrid_toys import PAIRS, hybrid, ids_of
-from hypothesis import given
-from hypothesis import strategies as st
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding import BeamSampler, Generator, GreedySampler, RandomSampler
 from keras_encdec.decoding.generation_options import GenerationOptions, check_together
 from keras_encdec.decoding.target_files import MosesNBestWriter
 from keras_encdec.decoding.text_generator import TextHypothesis
-from keras_encdec.models.characters import next_key, spelling_keys
+from keras_encdec.models.spelling_rules import SpellingRules
 from keras_encdec.models.symbols import to_symbols
-from keras_encdec.text.vocabulary import END, UNKNOWN
+from keras_encdec.text.vocabulary import END, UNKNOWN, Vocabulary, spelled_word
 
 (SOURCES, _), (SPELLINGS, _) = ids_of(PAIRS)
 
@@ -71,30 +71,25 @@ def test_the_best_are_chosen_among_all_spelled_hypotheses_of_the_beam(most, unco
         np.testing.assert_allclose([each.score for each in few], [each.score for each in many[:most]], atol=1e-4)
 
 
+def spelled_words(characters, sampler, rules):
+    generator = Generator(with_unknown_words(), spelling_rules=rules)
+    results = generator.generate(SOURCES, sampler, spellings=SPELLINGS, max_length=4)
+    return {spelled_word(word, characters) for hypotheses in results for each in hypotheses for word in each.spellings}
+
+
 @pytest.mark.parametrize("sampler", [BeamSampler(3, 3), GreedySampler(), RandomSampler(5, seed=1)])
 def test_words_of_the_shortlist_are_never_spelled(sampler, uncompiled):
-    def spelled(shortlist):
-        generator = Generator(with_unknown_words(), shortlist_spellings=shortlist)
-        results = generator.generate(SOURCES, sampler, spellings=SPELLINGS, max_length=4)
-        return {word for hypotheses in results for each in hypotheses for word in each.spellings}
-
-    free = spelled(None)
-    shortlist = np.array([[*word, *[0] * (51 - len(word))] for word in free])
-    others = spelled(shortlist)
+    characters = Vocabulary("abc")
+    free = spelled_words(characters, sampler, None)
+    others = spelled_words(characters, sampler, SpellingRules(characters, free))
     assert others and not others & free
 
 
-@given(st.sets(st.lists(st.integers(3, 200), min_size=1, max_size=50).map(tuple), max_size=20))
-def test_the_key_of_a_word_is_the_last_key_of_its_characters(words):
-    words = sorted(words)
-    keys = []
-    for word in words:
-        key = np.zeros(1, np.int32)
-        for previous in (0, *word):
-            key = keras.ops.convert_to_numpy(next_key(keras.ops.convert_to_tensor(key), np.array([previous])))
-        keys.extend(key.tolist())
-    spellings = [[*word, END, *[0] * (51 - len(word))][:51] for word in words]
-    assert spelling_keys(np.array(spellings, np.int32).reshape(-1, 51)).tolist() == sorted(set(keys))
+def test_words_are_spelled_in_the_normal_form_in_which_they_are_read(uncompiled):
+    characters, sampler = Vocabulary("ae\u0301"), RandomSampler(5, seed=1)
+    free, normal = (spelled_words(characters, sampler, rules) for rules in (None, SpellingRules(characters)))
+    assert any(unicodedata.normalize("NFC", word) != word for word in free), "no word has a letter with an accent"
+    assert normal and all(unicodedata.normalize("NFC", word) == word for word in normal)
 
 
 def test_an_ensemble_of_equal_models_spells_as_one(uncompiled):

@@ -245,6 +245,7 @@ def _read_naacl(path: FilePath, lines: Iterator[tuple[int, bytes]]) -> _LinksFil
 
 def _read_giza(path: FilePath, lines: Iterator[tuple[int, bytes]]) -> _LinksFile:
     made: dict[int, SentenceLinks] = {}
+    line_of_pair: dict[int, int] = {}
     for number, line in lines:
         if not line:
             continue
@@ -269,5 +270,24 @@ def _read_giza(path: FilePath, lines: Iterator[tuple[int, bytes]]) -> _LinksFile
                 path,
                 last if head else number,
             )
-        made[len(made)] = SentenceLinks(links, links)
-    return _LinksFile(path, made, len(made))
+        pair = int(head[1])  # type: ignore[index]
+        if pair in made:
+            raise InputError(
+                f"found sentence pair {pair} again, as on line {line_of_pair[pair]}",
+                "expected each pair once",
+                "evaluate files whose pairs are numbered from 1 one by one",
+                path,
+                number,
+            )
+        made[pair], line_of_pair[pair] = SentenceLinks(links, links), number
+    # MGIZA writes parts whose pairs alternate, so that a file that was joined from them is not in the order of pairs.
+    pairs = sorted(made)
+    gap = next((number for number in range(pairs[0], pairs[-1]) if number not in made), None) if pairs else None
+    if gap is not None:
+        raise InputError(
+            f"found no sentence pair {gap}, but pairs {pairs[0]} and {pairs[-1]}",
+            "expected all pairs between the first and the last",
+            "join all parts of the file",
+            path,
+        )
+    return _LinksFile(path, {index: made[pair] for index, pair in enumerate(pairs)}, len(made))

@@ -39,6 +39,8 @@ def test_every_format_gives_the_definition(tmp_path_factory, sentences):
     texts = {
         "found.moses": "".join(moses(found) for found, _, _ in sentences),
         "found.giza": "".join(giza(number, found) for number, (found, _, _) in numbered),
+        # As parts that have been joined, whose pairs alternate.
+        "found.parts": "".join(giza(number, each) for part in (1, 0) for number, (each, _, _) in numbered[part::2]),
         "found.naacl": "".join(naacl(number, found) for number, (found, _, _) in numbered),
         "gold.moses": "".join(moses(sure, possible) for _, sure, possible in sentences),
         "gold.naacl": "".join(naacl(number, sure, possible) for number, (_, sure, possible) in numbered),
@@ -102,6 +104,16 @@ def test_a_byte_order_mark_is_not_part_of_the_first_line(tmp_path):
             giza(1, {(0, 0)})[:-40],
             "0-0\n",
             "found, line 3: found .NULL .*, expected three lines per sentence pair as GIZA",
+        ),
+        (
+            giza(1, {(0, 0)}) * 2,
+            "0-0\n0-0\n",
+            "found, line 4: found sentence pair 1 again, as on line 1, expected each pair once",
+        ),
+        (
+            giza(3, {(0, 0)}) + giza(1, {(0, 0)}),
+            "0-0\n0-0\n",
+            "found: found no sentence pair 2, but pairs 1 and 3, expected all pairs between",
         ),
         ("\n", "\n", "found: found no links, and no sure ones in the reference, expected links to compare"),
     ],
