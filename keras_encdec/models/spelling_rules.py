@@ -26,7 +26,7 @@ class SpellingRules:
     read as é.
 
     The state of a search has two further numbers per row: the key of its characters, by which words of the shortlist
-    are found, and its last character that is no combining mark.
+    are found, and its last character that is not a combining mark.
 
     Args:
         characters: Vocabulary of characters. Defaults to `None`: no characters are known, so that only the first two
@@ -50,7 +50,7 @@ class SpellingRules:
             for row, word in enumerate(words[FIRST_WORD:], start=FIRST_WORD):
                 pair = word + words[mark]
                 self._changes[row, column] = unicodedata.normalize("NFC", pair) != pair
-            # Behind marks of lower classes, a mark still joins the last character that is no mark.
+            # After marks of lower classes, a mark still joins the last character that is not a mark.
             self._may_join[:, column] = (classes > 0) & (classes < classes[mark])
 
     @staticmethod
@@ -59,7 +59,7 @@ class SpellingRules:
         return {"key": ops.zeros((rows,), "int32"), "starter": ops.zeros((rows,), "int32")}
 
     def next_state(self, previous: Tensor, state: State) -> State:
-        """Returns the state behind the previous character.
+        """Returns the state after the previous character.
 
         Args:
             previous: integer tensor `(rows,)`: the previous character; 0 at the beginning of a word.
