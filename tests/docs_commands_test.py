@@ -212,7 +212,7 @@ def prepared(line, served):
         if "sentences" in line or "--units" in line:
             line += f" {SMALL}"
     if line.startswith("encdec-distill"):
-        line += " --updates=1 --beam_size=2"
+        line += " --updates=1 --beam_size=4"
     if "--config=libreoffice" in line:
         pathlib.Path("quick.toml").write_text(EXPERIMENT)
         line = line.replace("=libreoffice", "=quick.toml")
