@@ -9,6 +9,7 @@ from workload import (
     SHORTLIST,
     SIZES,
     arguments,
+    dtype_policy,
     full_batches,
     operations,
     read_ids,
@@ -66,7 +67,7 @@ def main():
     options = arguments().parse_args()
     keep_freed_memory()  # as encdec-score and encdec-train do
     if options.what == "train":
-        keras.config.set_dtype_policy({"bfloat16": "mixed_bfloat16"}.get(options.dtype, options.dtype))
+        keras.config.set_dtype_policy(dtype_policy(options.dtype))
     sizes = dict(SIZES[options.sizes])
     if options.units:
         sizes.update(units=options.units, maxout_units=options.units // 2)

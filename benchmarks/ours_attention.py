@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from attention_workload import EPSILON, IDS, LENGTH, Workload, arguments, write
 from ours_training import trained
-from workload import report
+from workload import dtype_policy, report
 
 from keras_encdec.backend import compiled_call
 from keras_encdec.backend.startup import keep_freed_memory
@@ -55,7 +55,7 @@ def prepared_model(workload):
 def train(options, workload):
     """Trains on batches of one shape as `encdec-train` does, after steps that compile."""
     prepare_process_for_training()
-    keras.config.set_dtype_policy({"bfloat16": "mixed_bfloat16"}.get(options.dtype, options.dtype))
+    keras.config.set_dtype_policy(dtype_policy(options.dtype))
     if options.automatic:
         GlobalAttention.step = property(lambda attention: None)
     model = prepared_model(workload)

@@ -10,6 +10,7 @@ from workload import (
     SIZES,
     arguments,
     batches_of_one_length,
+    dtype_policy,
     full_batches,
     plain_operations,
     read_ids,
@@ -63,7 +64,7 @@ def score(model, pairs, size):
 def main():
     """Measures what the command line says, and reports it."""
     options = arguments().parse_args()
-    keras.config.set_dtype_policy({"bfloat16": "mixed_bfloat16"}.get(options.dtype, options.dtype))
+    keras.config.set_dtype_policy(dtype_policy(options.dtype))
     sizes = SIZES[options.sizes]
     model = KerasEncoderDecoder(**sizes)
     optimizer = keras.optimizers.Adadelta(1.0, 0.95, 1e-6, global_clipnorm=1.0)

@@ -37,6 +37,11 @@ def arguments():
     return parser
 
 
+def dtype_policy(dtype):
+    """Returns the name of Keras's dtype policy for a dtype of the command line: weights stay in float32."""
+    return {"bfloat16": "mixed_bfloat16"}.get(dtype, dtype)
+
+
 def read_ids(table, count):
     """Reads the first pairs of a table as ids: list of `(source ids, target ids)`.
 

@@ -45,7 +45,7 @@ from keras_encdec.formats.fields import split_tokens
 from keras_encdec.formats.pair_format import WordPair
 from keras_encdec.model_config import short_name
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.pruning.pruning_masks import zero_counts
+from keras_encdec.pruning.pruning_masks import zero_counts, zero_share
 from keras_encdec.scoring.pair_scorer import UnknownWords
 from keras_encdec.scoring.text_scorer import TextScorer
 from keras_encdec.smt.evaluation.corpus_metric import check_lines, read_text
@@ -134,10 +134,9 @@ class ReportSections:
                 yield map_section(name, title, introduction, vectors, points.result(), grouped(vectors.names))
         finally:
             executor.shutdown(wait=False, cancel_futures=True)
-        shares = zero_counts(self._directory.model)
-        zeros, sizes = zip(*shares.values(), strict=True)
-        if sum(zeros) >= LEAST_PRUNED * sum(sizes):
-            yield pruning_section(shares)
+        counts = zero_counts(self._directory.model)
+        if zero_share(counts) >= LEAST_PRUNED:
+            yield pruning_section(counts)
         if runs:
             yield training_section(runs)
 

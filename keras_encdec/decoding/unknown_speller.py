@@ -33,8 +33,8 @@ class UnknownSpeller:
 
     The states that the spellings start from are computed again, from the whole hypothesis. Then a search over
     characters finds the spelling of each unknown word. ln p of the characters is added to ln p of the hypothesis, which
-    changes its score as the sampler's `score_gain` says. A word has 1 to 49 characters, and is read as it
-    was spelled, see `SpellingRules`.
+    changes its score as the sampler's `score_gain` says. A word has 1 to 49 characters, and is read as it was spelled,
+    see `SpellingRules`.
 
     Args:
         ensemble: Ensemble of models whose decoders have a `speller`.

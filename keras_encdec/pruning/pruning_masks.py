@@ -170,7 +170,12 @@ def zero_counts(model: "TranslationModel") -> dict[str, tuple[int, int]]:
 
 def pruned_share(model: "TranslationModel") -> float:
     """Computes the share of a model's matrices that is exactly zero, 0 to 1."""
-    zeros, sizes = zip(*zero_counts(model).values(), strict=True)
+    return zero_share(zero_counts(model))
+
+
+def zero_share(counts: Mapping[str, tuple[int, int]]) -> float:
+    """Computes the share of zeros, 0 to 1, in the counts of `zero_counts`."""
+    zeros, sizes = zip(*counts.values(), strict=True)
     return sum(zeros) / sum(sizes)
 
 

@@ -11,7 +11,7 @@ from keras_encdec.models.spelling_rules import SpellingRules, spelling_keys
 from keras_encdec.text.vocabulary import END, FIRST_WORD, UNKNOWN, Vocabulary, spelled
 
 # Letters, marks of several classes that join letters or change places, syllables and parts of syllables of Hangul, and
-# parts of a vowel of Tamil, which are no marks with a class.
+# parts of a vowel of Tamil, which are marks of class 0.
 CHARACTERS = Vocabulary("abeo\u1eb9\u0301\u0302\u0323\u0329\u0328\u0345\u1100\uac00\u1161\u11a8\u0bc6\u0bbe")
 
 
