@@ -5,7 +5,7 @@ import json
 import math
 import pathlib
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
@@ -181,14 +181,12 @@ async def _answer(explorer: Explorer, computations: Computations, endpoint: Endp
     if body is None:
         return refusal(413, f"Found a body that is too large, expected {limits.max_bytes:,} bytes at most.")
     try:
-        posted = json.loads(body)
+        posted = _parsed(body)
         arguments = endpoint.arguments(posted, limits)
         key = (posted[PAGE], endpoint.name) if PAGE in posted else None
         answer = await computations.run(functools.partial(getattr(explorer, endpoint.name), **arguments), key)
     except InputError as error:
         return refusal(422, _capitalized(str(error)))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
-        return refusal(422, "Found a body that is not JSON, expected a JSON object.")
     except ReplacedError:
         return refusal(409, "A newer request of the same page replaced this one.")
     except BusyError:
@@ -207,6 +205,18 @@ async def _read(request: Request, most: int) -> bytes | None:
         if len(body) > most:
             return None
     return body
+
+
+def _parsed(body: bytes) -> Any:  # `Endpoint.arguments` checks what it is
+    """Parses JSON.
+
+    Raises:
+        InputError: if it is not JSON, or has deeper lists or longer numbers than Python parses.
+    """
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise InputError("found a body that is not JSON", "expected a JSON object") from error
 
 
 async def _refused(request: Request, error: Exception) -> Response:

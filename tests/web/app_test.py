@@ -169,6 +169,8 @@ def test_an_endpoint_that_the_model_cannot_answer_is_refused(asked):
         ("{", ["not JSON"]),
         (b"\xff", ["not JSON"]),
         ("[" * 4000, ["not JSON"]),
+        ('{"source": "le", "beams": %s}' % ("9" * 4301), ["not JSON"]),
+        ('{"source": %s}' % ("[" * 900 + "]" * 900), ["a text"]),
     ],
 )
 def test_invalid_requests_are_refused_with_a_sentence(asked, body, expected):
