@@ -1,6 +1,7 @@
 """Sequence-level knowledge distillation: a small model learns the translations of a large one or of an ensemble."""
 
 import dataclasses
+import itertools
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 
@@ -8,7 +9,7 @@ import numpy as np
 
 from keras_encdec.decoding import BeamSampler, GreedySampler, generate_file
 from keras_encdec.decoding.generation_options import GenerationOptions
-from keras_encdec.errors import FilePath
+from keras_encdec.errors import FilePath, InputError
 from keras_encdec.experiment import stage_functions
 from keras_encdec.experiment.distillation_options import TEXTS, DistillationOptions, check_test_sets
 from keras_encdec.experiment.stage_runner import Stage, StageProgress, StageResult, result_folder, run_stages
@@ -79,7 +80,8 @@ def distill(
             with several of each sentence also `train.source`, the source of each of their lines, the model `student`
             (the average of the models `student1`, `student2`, ... if there are several; `first.target`, if the first
             of them learned one translation of each sentence and the others several) and, with a test set, the
-            translations `teacher.test` and `student.test`, and their BLEU, `evaluation.txt`.
+            translations `teacher.test` and `student.test`, and their BLEU, `evaluation.txt`. Of an earlier run with
+            other options, models stay; texts that do not belong to this run are removed.
         options: DistillationOptions. Defaults to `None`: the defaults.
         dev_source, dev_target: sentences and references to validate the student on. Defaults to `None`: pairs are held
             out of the training text.
@@ -116,7 +118,10 @@ def distill(
     with result_folder(output, "distillation", ended) as (folder, ended_and_saved), LocalFiles() as local:
         texts = {name: pathlib.Path(local.path(path)) for name, path in files.items() if path is not None}
         _check_lines(texts)
+        if options.dictionary:
+            texts["dictionary"] = pathlib.Path(local.path(options.dictionary))
         stages = _stages([model_path(path) for path in model_dirs], texts, folder, options, training, model)
+        _remove_other_texts(folder, stages)
         results = run_stages(
             stages, folder / "stages", lambda stage: begun(stage, len(stages)), ended_and_saved, progress
         )
@@ -146,34 +151,32 @@ def _stages(
 ) -> list[Stage]:
     """Plans the stages, each after those that it depends on."""
     models = {f"teacher_{number}": path for number, path in enumerate(teachers, start=1)}
-    search = {"num_beams": options.num_beams, "length_penalty": options.length_penalty, **options.generation}
+    shared = {"dictionary": texts["dictionary"]} if "dictionary" in texts else {}
+    # `None` for what no longer is a setting: translations of earlier versions still count.
+    generation = {"replace_unknown": options.replace_unknown, "dictionary": None}
+    search = {"num_beams": options.num_beams, "length_penalty": options.length_penalty, **generation}
     nbest, student = folder / "nbest.gz", folder / "student"
     choice = _choice(options, texts, nbest, folder)
-    pairs = first_pairs = _chosen_pairs(choice, texts)
-    choices = [choice]
-    if options.first_learns_one:
-        choices.append(_choice(options.replace(translations=1), texts, nbest, folder, "first"))
-        first_pairs = _chosen_pairs(choices[-1], texts)
+    pairs = {"source": choice.outputs.get("train_source", texts["source"]), "target": choice.outputs["output"]}
+    first_pairs = {"source": texts["source"], "target": choice.outputs["first"]} if options.first_learns_one else pairs
     config = options.training_config(teachers, training, model)
     validation = {f"validation_{side}": texts[f"dev_{side}"] for side in ("source", "target") if f"dev_{side}" in texts}
+    num_best = options.num_beams if options.keep == "closest" else options.translations
     stages = [
         Stage(
             "translate",
             translate_nbest,
-            {"source": texts["source"], **models},
+            {"source": texts["source"], **models, **shared},
             {"nbest": nbest},
-            {
-                **search,
-                "num_best": options.num_beams if options.keep == "closest" else options.translations,
-                "number_of_processes": options.number_of_processes,
-            },
+            {**search, "num_best": num_best, "number_of_processes": None},
+            {"number_of_processes": options.number_of_processes},
         ),
-        *choices,
+        choice,
         *_training_stages(options, config, {**first_pairs, **validation}, {**pairs, **validation}, student),
     ]
     if "test_source" in texts:
         translated = {name: folder / f"{name}.test" for name in ("teacher", "student")}
-        test = {"source": texts["test_source"]}
+        test = {"source": texts["test_source"], **shared}
         stages += [
             Stage("translate-teacher", translate, {**test, **models}, {"output": translated["teacher"]}, search),
             Stage(
@@ -181,7 +184,7 @@ def _stages(
                 translate,
                 {**test, "student": student},
                 {"output": translated["student"]},
-                {"num_beams": 1, **options.generation},
+                {"num_beams": 1, **generation},
             ),
             Stage(
                 "evaluate",
@@ -193,31 +196,31 @@ def _stages(
     return stages
 
 
+def _remove_other_texts(folder: pathlib.Path, stages: Sequence[Stage]) -> None:
+    """Removes texts of an earlier run with other options, which would contradict the results of these stages."""
+    planned = {path for stage in stages for path in stage.outputs.values()}
+    for name in ("train.source", "first.target", "teacher.test", "student.test", "evaluation.txt"):
+        if folder / name not in planned:
+            remove(folder / name)
+
+
 def _choice(
-    options: DistillationOptions,
-    texts: Mapping[str, pathlib.Path],
-    nbest: pathlib.Path,
-    folder: pathlib.Path,
-    text: str = "train",
+    options: DistillationOptions, texts: Mapping[str, pathlib.Path], nbest: pathlib.Path, folder: pathlib.Path
 ) -> Stage:
-    """Plans the choice among the teachers' translations, for a text of that name."""
-    name = "choose" if text == "train" else f"choose-{text}"
-    inputs, outputs = {"nbest": nbest, "target": texts["target"]}, {"output": folder / f"{text}.target"}
+    """Plans the choice among the teachers' translations."""
+    inputs, outputs = {"nbest": nbest, "target": texts["target"]}, {"output": folder / "train.target"}
     if options.translations == 1:
         # Neither the settings nor the files of several translations: results from before there were any still count.
-        return Stage(name, choose, inputs, outputs, {"keep": options.keep})
+        return Stage("choose", choose, inputs, outputs, {"keep": options.keep})
+    if options.first_learns_one:
+        outputs["first"] = folder / "first.target"
     return Stage(
-        name,
+        "choose",
         choose,
         {**inputs, "source": texts["source"]},
-        {**outputs, "train_source": folder / f"{text}.source"},
+        {**outputs, "train_source": folder / "train.source"},
         {"keep": options.keep, "translations": options.translations},
     )
-
-
-def _chosen_pairs(choice: Stage, texts: Mapping[str, pathlib.Path]) -> dict[str, pathlib.Path]:
-    """Returns the files of a training that learns the chosen translations."""
-    return {"source": choice.outputs.get("train_source", texts["source"]), "target": choice.outputs["output"]}
 
 
 def _training_stages(
@@ -314,6 +317,7 @@ def choose(
     translations: int = 1,
     source: pathlib.Path | None = None,
     train_source: pathlib.Path | None = None,
+    first: pathlib.Path | None = None,
 ) -> dict[str, object]:
     """Writes hypotheses of each sentence: the best, or the closest to the reference by smoothed sentence BLEU.
 
@@ -327,14 +331,17 @@ def choose(
         translations: int. Number of hypotheses of each sentence. Defaults to `1`.
         source: the sentences. Defaults to `None`: only needed for `train_source`.
         train_source: file to write the sentence of each line of `output` to. Defaults to `None`: it is not written.
+        first: file to write only the first of each sentence's lines of `output` to. Defaults to `None`: it is not
+            written.
 
     Raises:
-        InputError: if a file cannot be read, or does not have as many sentences as the references.
+        InputError: if a file cannot be read, does not have as many sentences as the references, or has only empty
+            hypotheses.
     """
     references, encoding = read_text(target, unescaped=True), FileEncoding(None)
     metric = CorpusMetric("bleu", [references]) if keep == "closest" else None
     lines_of_sentence: list[int] = []
-    closer = 0
+    closer = words = 0
     with InputLines(nbest) as lines, open_output(output) as file:
         for sentence in hypotheses_by_sentence(lines):
             order = np.arange(len(sentence.hypotheses))
@@ -344,20 +351,24 @@ def choose(
                 order = np.argsort(-metric.sentence_scores(counts), kind="stable")
             chosen = [sentence.hypotheses[index].parsed.hypothesis for index in order[:translations]]
             closer += int(order[0] > 0)
+            words += sum(len(hypothesis.split()) for hypothesis in chosen)
             file.write(b"\n" * sentence.missing + b"".join(hypothesis + b"\n" for hypothesis in chosen))
             lines_of_sentence += [1] * sentence.missing + [len(chosen)]
     check_lines(nbest, len(lines_of_sentence), target, len(references))
+    if not words:
+        raise InputError(
+            "found only empty translations", "expected words for a student to learn", "check the teachers", nbest
+        )
     if source and train_source:
-        _repeat_lines(source, train_source, lines_of_sentence)
+        # A byte-order mark belongs only to the beginning of a file.
+        with InputLines(source) as lines, open_output(train_source) as file:
+            for line, number in zip(lines, lines_of_sentence, strict=True):
+                file.write((without_mark(line, lines.line_number) + b"\n") * number)
+    if first:
+        with InputLines(output) as lines, open_output(first) as file:
+            for number in lines_of_sentence:
+                file.write(b"".join(line + b"\n" for line in list(itertools.islice(lines, number))[:1]))
     return {"sentences": len(lines_of_sentence), "other_than_best": closer}
-
-
-def _repeat_lines(path: pathlib.Path, output: pathlib.Path, times: Sequence[int]) -> None:
-    """Writes each line of a file as often as `times` says."""
-    with InputLines(path) as lines, open_output(output) as file:
-        for line, number in zip(lines, times, strict=True):
-            # A byte-order mark belongs only to the beginning of a file.
-            file.write((without_mark(line, lines.line_number) + b"\n") * number)
 
 
 def evaluate_translations(

@@ -174,11 +174,6 @@ class DistillationOptions(Configuration):
         """Whether the first student learns one translation of each sentence, and the others several."""
         return self.translations > 1 and self.students > 1 and not self.from_teacher
 
-    @property
-    def generation(self) -> dict[str, object]:
-        """The options of a translation that teachers and student share."""
-        return {"replace_unknown": self.replace_unknown, "dictionary": self.dictionary}
-
 
 def check_test_sets(texts: Mapping[str, FilePath | None]) -> None:
     """Checks that each set of sentences to validate or to compare on has both sides, or none.

@@ -40,6 +40,10 @@ class Stage:
         inputs: dict of argument name to the path of a file or model directory.
         outputs: dict of argument name to the path of a file or directory, which only this stage writes.
         settings: dict of argument name to a value that JSON can hold.
+        resources: dict of argument name to a value on which the outputs do not depend, such as a number of processes.
+            A stage does not run again because of it.
+
+    If settings share a name with one of the others, the function gets the other's value.
     """
 
     name: str
@@ -47,11 +51,12 @@ class Stage:
     inputs: Mapping[str, pathlib.Path]
     outputs: Mapping[str, pathlib.Path]
     settings: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    resources: Mapping[str, object] = dataclasses.field(default_factory=dict)
 
     def run(self, progress: StageProgress = Progress) -> Mapping[str, Json] | None:
         """Calls the function."""
         shown = {"progress": progress} if "progress" in inspect.signature(self.function).parameters else {}
-        return self.function(**self.inputs, **self.outputs, **self.settings, **shown)
+        return self.function(**{**self.settings, **self.inputs, **self.outputs, **self.resources, **shown})
 
     def key(self) -> dict[str, object]:
         """Returns what the outputs depend on: the function's name, the settings, and the inputs' checksums.

@@ -47,6 +47,9 @@ def test_the_closest_translation_is_the_one_with_the_best_sentence_bleu(tmp_path
     (tmp_path / "target").write_text("a\n")
     with pytest.raises(InputError, match="found 3 lines, expected 1, the number in"):
         choose(tmp_path / "nbest.gz", tmp_path / "target", tmp_path / "out", "best")
+    (tmp_path / "empty").write_text("0 |||  ||| RNN0= -1 ||| -1\n0 ||| a ||| RNN0= -2 ||| -2\n")
+    with pytest.raises(InputError, match="empty: found only empty translations"):
+        choose(tmp_path / "empty", tmp_path / "target", tmp_path / "out", "best")
 
 
 def test_each_source_is_repeated_for_its_translations(tmp_path):
@@ -60,10 +63,12 @@ def test_each_source_is_repeated_for_its_translations(tmp_path):
         "closest": (["a &amp; d", "a &amp; x y", "", "x", "", "y z", "y"], 2),
     }
     for keep, (translations, other_than_best) in expected.items():
-        counts = choose(nbest, target, tmp_path / "out", keep, 2, source, tmp_path / "repeated")
+        counts = choose(nbest, target, tmp_path / "out", keep, 2, source, tmp_path / "repeated", tmp_path / "first")
         assert (tmp_path / "out").read_text() == "".join(f"{line}\n" for line in translations)
         assert (tmp_path / "repeated").read_text() == "A\nA\nB\nC\nD\nE\nE\n"
         assert counts == {"sentences": 5, "other_than_best": other_than_best}
+        choose(nbest, target, tmp_path / "one", keep)
+        assert (tmp_path / "first").read_text() == (tmp_path / "one").read_text()
 
 
 @pytest.mark.usefixtures("eager", "uncompiled")
@@ -90,6 +95,25 @@ def test_a_student_learns_the_translations_of_an_ensemble_in_stages(teachers, te
     assert [stage.was_run for stage in again.stages] == [False] * 6 and again.scores == result.scores
     closest = distill(teachers, output=tmp_path / "out", **files, **{**settings, "keep": "closest"})
     assert [stage.was_run for stage in closest.stages][:2] == [True, True] and closest.scores == {}
+    assert not any((tmp_path / "out" / name).exists() for name in ("teacher.test", "student.test", "evaluation.txt"))
+    shared = distill(
+        teachers, output=tmp_path / "out", **files, **{**settings, "keep": "closest"}, number_of_processes=2
+    )
+    assert not any(stage.was_run for stage in shared.stages), "the same translations, by more processes"
+    record = json.loads((tmp_path / "out" / "stages" / "translate.json").read_text())
+    assert record["settings"]["number_of_processes"] is None, "as in records of earlier versions"
+
+
+@pytest.mark.usefixtures("eager", "uncompiled")
+def test_a_changed_dictionary_changes_the_translations(texts, tmp_path):
+    attention = {"cell": "gru", "attention": "global"}
+    teacher = toy_models.save_model(tmp_path / "teacher", SOURCE_WORDS, TARGET_WORDS, **attention)
+    settings = {"num_beams": 2, "updates": 1, "training": TRAINING, "model": MODEL, "replace_unknown": True}
+    dictionary = tmp_path / "words"
+    for word in ("t1", "t2"):
+        dictionary.write_text(f"s1\t{word}\n")
+        result = distill([teacher], output=tmp_path / "out", dictionary=str(dictionary), **texts, **settings)
+        assert result.stages[0].was_run
 
 
 @pytest.mark.usefixtures("eager", "uncompiled")
@@ -151,8 +175,7 @@ def test_further_students_begin_with_the_weights_of_the_first(teachers, texts, t
     preset = tmp_path / "preset.toml"
     preset.write_text('architecture = "recurrent"\n[training]\noptimizer = "sgd"\nlearning_rate = 0.0\n')
     result = distill(teachers, output=tmp_path / "out", preset=str(preset), training=TRAINING, **settings, **texts)
-    names = ["translate", "choose", "choose-first", "train-1", "train-2", "average"]
-    assert [stage.name for stage in result.stages] == names
+    assert [stage.name for stage in result.stages] == ["translate", "choose", "train-1", "train-2", "average"]
     first, second = (ModelDirectory.load(tmp_path / "out" / f"student{number}").model for number in (1, 2))
     for mine, its in zip(second.get_weights(), first.get_weights(), strict=True):
         np.testing.assert_array_equal(mine, its)
@@ -163,6 +186,9 @@ def test_further_students_begin_with_the_weights_of_the_first(teachers, texts, t
     assert [prepared["read"] for prepared in pairs] == [len(SOURCES), 2 * len(SOURCES)]
     record = json.loads((tmp_path / "out" / "stages" / "train-2.json").read_text())
     assert "initial_model" in record["inputs"], "a change of the first student is one of the second"
+    one = {**settings, "translations": 1, "students": 1}
+    distill(teachers, output=tmp_path / "out", preset=str(preset), training=TRAINING, **one, **texts)
+    assert not any((tmp_path / "out" / name).exists() for name in ("train.source", "first.target"))
 
 
 def test_the_length_of_a_students_training():

@@ -113,6 +113,14 @@ def test_runs_a_stage_again_if_a_setting_has_changed(files):
     assert run(files, between="-") == []
 
 
+def test_a_stage_does_not_run_again_because_of_its_resources(files):
+    inputs, outputs = {"first": files / "a", "second": files / "b"}, {"output": files / "out" / "joined"}
+    for between, was_run in (("1", True), ("2", False)):
+        stage = Stage("join", join, inputs, outputs, {"between": None}, {"between": between})
+        assert [result.was_run for result in run_stages([stage], files / "records")] == [was_run]
+    assert outputs["output"].read_text() == "a1b"
+
+
 @pytest.mark.parametrize("damage", [lambda path: path.unlink(), lambda path: path.write_text("other")])
 def test_runs_a_stage_again_if_an_output_has_changed(files, damage):
     run(files)
