@@ -19,6 +19,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.model_config import CONFIG, WEIGHTS, task_folder
 from keras_encdec.model_directory import ModelDirectory, record_remark
 from keras_encdec.models import build_model
+from keras_encdec.models.symbols import from_symbols, to_symbols
 from keras_encdec.models.translation_model import TranslationModel, copy_weights
 from keras_encdec.pruning.pruning_masks import PruningMasks
 from keras_encdec.runtime.files import is_url
@@ -317,7 +318,10 @@ def _new_model(
             arguments = {**directory.character_counts(), **config.model_config.to_dict()}
             model = build_model(config.architecture, *words, **arguments, dtype=config.dtype_policy)
         if initial:
-            copy_weights(initial.model, model)
+            if len(model.weights) == len(initial.model.weights):
+                copy_weights(initial.model, model)
+            else:  # a hybrid model, which has further weights for characters, begins with a model of words
+                from_symbols(model, {**to_symbols(model), **to_symbols(initial.model)})
         model.compile(
             _optimizer(config),
             config.reduction,

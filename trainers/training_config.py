@@ -40,7 +40,7 @@ class TrainingConfig(Configuration):
     initial_model: str | None = hyperparameter(
         None,
         "Directory of a trained model, whose weights and vocabularies the training begins with; the hyper-parameters "
-        "of the model must be the same, apart from dropout.",
+        "of the model must be the same, apart from dropout. A hybrid model may begin with a model of words.",
         fixed=True,
     )
     keep_pruned: bool = hyperparameter(

@@ -14,6 +14,7 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding.text_generator import TextGenerator
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.models import to_symbols
 from keras_encdec.pruning import prune_model
 from keras_encdec.pruning.pruning_masks import pruned_share
 from keras_encdec.scoring import ScoringOptions, score_file
@@ -134,6 +135,35 @@ def check_pruned_training(config, data, folder, directory):
     assert single == pytest.approx(narrow, rel=0.02)
     [[best]] = TextGenerator([retrained], dtype="bfloat16").generate(["a unseen"], max_length=2)
     assert "<unk>" not in best.words
+
+
+@pytest.mark.usefixtures("eager", "uncompiled")
+@pytest.mark.parametrize("characters", ["source", "target", "both"])
+def test_a_hybrid_model_may_begin_with_a_model_of_words(characters, corpus, tmp_path):
+    words = {name: value for name, value in MODEL.items() if not name.startswith("character")}
+    data = TrainingData(source=str(corpus / "source"), target=str(corpus / "target"), shortlist=3)
+    settings = {"updates": 2, "batch_size": 8, "optimizer": "adam", **QUICK}
+    train(TrainingConfig("recurrent", words, **settings), data, tmp_path / "words")
+    further = TrainingConfig(
+        "recurrent",
+        {**MODEL, "characters": characters, "dropout": 0.1},
+        initial_model=str(tmp_path / "words"),
+        learning_rate=0.0,
+        **settings,
+    )
+    train(further, data.replace(shortlist=15_000), tmp_path / "hybrid")
+    before, after = (ModelDirectory.load(tmp_path / name) for name in ("words", "hybrid"))
+    assert after.target_vocabulary.words == before.target_vocabulary.words
+    has_characters = [
+        vocabulary.characters is not None for vocabulary in (after.source_vocabulary, after.target_vocabulary)
+    ]
+    assert has_characters == [characters != "target", characters != "source"]
+    arrays = to_symbols(after.model)
+    for symbol, array in to_symbols(before.model).items():
+        np.testing.assert_array_equal(arrays[symbol], array, symbol)
+    back = TrainingConfig("recurrent", words, initial_model=str(tmp_path / "hybrid"), **settings)
+    with pytest.raises(ConfigurationError, match="found characters=none.* expected characters="):
+        train(back, data, tmp_path / "words again")
 
 
 def test_what_a_training_cannot_combine():
