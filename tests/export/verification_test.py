@@ -1,10 +1,12 @@
 """Verification of exports: it passes for the model that was exported, and for no other."""
 
+import contextlib
 import json
 import shutil
 import sys
 from unittest import mock
 
+import numpy as np
 import pytest
 import toy_models
 from commands import fail, succeed
@@ -12,7 +14,10 @@ from searchless import searchless
 
 from keras_encdec.errors import InputError
 from keras_encdec.export import export_model, scoring_process, verify_export
+from keras_encdec.export.comparison import allowed_difference, check_scores
 from keras_encdec.export.verification import process_scores
+from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.text import Vocabulary
 
 WORDS = [f"w{i}" for i in range(30)]
 
@@ -72,6 +77,20 @@ def edit_description(export_dir, **values):
 
 
 @pytest.mark.usefixtures("scores_here")
+@pytest.mark.parametrize(("characters", "is_allowed"), [(None, False), (Vocabulary(["a"]), True)])
+def test_a_score_of_characters_may_differ_more(characters, is_allowed, tmp_path):
+    target = Vocabulary(["w"])
+    target.characters = characters
+    tolerance = allowed_difference(ModelDirectory(tmp_path, Vocabulary(["v"]), target))
+    texts, score = [("v", "w"), ("v", "w w")], np.array([-1.0, -20.0])
+    for factor in (0.5, 1.5):
+        scores = score + [0, factor * 1e-4]  # of ln p = -20, twice the tolerance is allowed
+        with contextlib.nullcontext() if is_allowed else pytest.raises(InputError, match="ln p -19.999.*within 2e-05"):
+            check_scores("exported", scores, score, texts, tmp_path, "export again", tolerance)
+    with pytest.raises(InputError, match="pair 'v', 'w w', expected the model's own -20.0000000"):
+        check_scores("exported", score + [0, 2.5e-4], score, texts, tmp_path, "export again", tolerance)
+
+
 def test_the_report_lists_the_comparisons(folders):
     report = verify_export(*folders, pairs=[("w1 &amp;", "é"), ("", "w2 w3")])
     assert report.path == folders[1] / "1"
