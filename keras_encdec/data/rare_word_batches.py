@@ -113,8 +113,9 @@ class RareWordBatches:
     Args:
         pairs: PreparedPairs with spellings.
         counted: iterable of the indices of batches, and their widths of source and target. The numbers of rows are the
-            largest numbers of rare words in these batches of the same widths, and 10 % more; in other batches they are
-            doubled as needed. Defaults to `None`: the arrays have no rows of padding.
+            largest numbers of rare words n in these batches of the same widths, and 2 sqrt(n) more, two standard
+            deviations if n is a Poisson variable; in other batches they are doubled as needed. Defaults to `None`: the
+            arrays have no rows of padding.
     """
 
     def __init__(self, pairs: PreparedPairs, counted: Iterable[tuple[Indices, tuple[int, int]]] | None = None) -> None:
@@ -127,7 +128,10 @@ class RareWordBatches:
                 lengths = np.count_nonzero(spellings[np.unique(words) if side == "source" else words], axis=1)
                 numbers = np.histogram(lengths, (0, *(width + 1 for width in SPELLING_WIDTHS)))[0]
                 most[side, widths] = np.maximum(most.get((side, widths), 0), numbers)
-        self._least_rows = {key: (8 * np.ceil(1.1 * numbers / 8)).astype(int).tolist() for key, numbers in most.items()}
+        self._least_rows = {
+            key: (8 * np.ceil((numbers + 2 * np.sqrt(numbers)) / 8)).astype(int).tolist()
+            for key, numbers in most.items()
+        }
 
     def __call__(self, batch: dict[str, Ids]) -> dict[str, Ids]:
         """Adds the arrays of rare words to a batch that was read `with_rare_ids`."""
