@@ -115,8 +115,8 @@ class EncdecWarning(UserWarning):
     """
 
 
-# Number of the error: (what was found, what to do). Other errors are reported in the system's own words.
-_EXPLANATIONS = {
+#: Number of the error: (what was found, what to do). Other errors are reported in the system's own words.
+EXPLANATIONS = {
     errno.ENOENT: ("found no such file or directory", "check the path"),
     errno.EEXIST: ("found a file of this name", "remove it or name another path"),
     errno.ENOTDIR: ("found a file where the path needs a directory", "check the path"),
@@ -158,5 +158,5 @@ def explained(path: FilePath, doing: str, line: int | None = None) -> Iterator[N
         raise BrokenPipeError(error.errno, error.strerror, os.fspath(path)) from None
     except OSError as error:
         system = (f"found a system error ({error.strerror or error})", "check the disk and the path")
-        found, remedy = _EXPLANATIONS.get(error.errno or 0, system)
+        found, remedy = EXPLANATIONS.get(error.errno or 0, system)
         raise InputError(f"{found} when trying {doing}", "", remedy, path=path, line=line) from error

@@ -72,6 +72,16 @@ def task_folder(folder: pathlib.Path, task: str) -> pathlib.Path:
     return folder / "tasks" / task
 
 
+def tasks_of(folder: pathlib.Path) -> list[str]:
+    """Returns the names of the tasks in a model directory, the main task first; empty for a model of one task.
+
+    Raises:
+        InputError: if its configuration cannot be read.
+    """
+    known = read_model_config(folder).get("training", {}).get("tasks", {})
+    return list(known) if isinstance(known, dict) else []
+
+
 def task_path(model: FilePath, task: str | None) -> pathlib.Path:
     """Finds the model directory of one task of a model that was trained on several tasks.
 
@@ -88,8 +98,7 @@ def task_path(model: FilePath, task: str | None) -> pathlib.Path:
     path = model_path(model)
     if task is None:
         return path
-    known = read_model_config(path).get("training", {}).get("tasks", {})
-    tasks = list(known) if isinstance(known, dict) else []
+    tasks = tasks_of(path)
     if task not in tasks:
         expected = (
             f"expected one of its tasks: {', '.join(tasks)}" if tasks else "expected a model trained with --tasks"

@@ -86,7 +86,8 @@ class ReportSummary:
     size: int
 
     def __str__(self) -> str:
-        took = f"Report of {len(self.sections)} sections in {self.seconds:.1f} s"
+        sections = f"{len(self.sections)} section{'s' * (len(self.sections) != 1)}"
+        took = f"Report of {sections} in {self.seconds:.1f} s"
         return f"{took}, a page of {self.size / 1e6:.1f} MB: {self.page}"
 
 

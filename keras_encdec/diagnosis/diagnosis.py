@@ -133,7 +133,7 @@ def _check_model(folder: pathlib.Path) -> tuple[str, list[str]]:
     from keras_encdec.backend.startup import import_keras
 
     import_keras()
-    from keras_encdec.model_config import CONFIG, WEIGHTS
+    from keras_encdec.model_config import CONFIG, WEIGHTS, task_folder, tasks_of
     from keras_encdec.model_directory import ModelDirectory, load_model
 
     try:
@@ -148,7 +148,9 @@ def _check_model(folder: pathlib.Path) -> tuple[str, list[str]]:
                 problems.append(str(another))
         return "", problems
     words = f"{len(directory.source_vocabulary):,} and {len(directory.target_vocabulary):,} words"
-    return f"{words}, {directory.model.count_params():,} weights", []
+    tasks = [_check_model(task_folder(folder, task)) for task in tasks_of(folder)[1:]]
+    further = f", {len(tasks)} more task{'s' * (len(tasks) > 1)}" if tasks else ""
+    return f"{words}, {directory.model.count_params():,} weights{further}", [each for task in tasks for each in task[1]]
 
 
 def _check_versions(folder: pathlib.Path, single: bool) -> tuple[str, list[str]]:

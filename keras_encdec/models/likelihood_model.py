@@ -17,10 +17,11 @@ class Perplexity(keras.metrics.Metric):
     `(batch, time)`.
     """
 
-    def __init__(self, name: str = "perplexity", **kwargs: object) -> None:
-        super().__init__(name=name, **kwargs)
-        self.log_prob = self.add_weight(name="log_prob", initializer="zeros")
-        self.tokens = self.add_weight(name="tokens", initializer="zeros")
+    # Sums over many tokens: never in the narrower `keras.config.floatx()` of a user.
+    def __init__(self, name: str = "perplexity", dtype: str = "float32") -> None:
+        super().__init__(dtype, name)
+        self.log_prob = self.add_weight(name="log_prob", initializer="zeros", dtype=self.dtype)
+        self.tokens = self.add_weight(name="tokens", initializer="zeros", dtype=self.dtype)
 
     def update_state(self, log_probs: Tensor, target: Tensor) -> None:
         self.log_prob.assign_add(ops.sum(ops.cast(log_probs, self.dtype)))
@@ -38,8 +39,8 @@ class LogLikelihood(keras.metrics.Mean):
     row of nothing but padding, which fills up a batch, does not count as a pair.
     """
 
-    def __init__(self, name: str = "log_likelihood", **kwargs: object) -> None:
-        super().__init__(name=name, **kwargs)
+    def __init__(self, name: str = "log_likelihood", dtype: str = "float32") -> None:
+        super().__init__(name, dtype)
 
     def update_state(self, log_probs: Tensor, target: Tensor) -> None:
         is_pair = ops.any(ops.not_equal(target, 0), axis=-1)

@@ -231,7 +231,9 @@ def check_distinct_files(*paths: FilePath | None) -> None:
         ConfigurationError: a ValueError, if two paths lead to the same file.
     """
     named = [os.fspath(path) for path in paths if path and path != STANDARD_STREAM]
-    given = [path if is_url(path) else os.path.realpath(path) for path in named]
+    # A URL of this machine's files is one of a path.
+    local = [re.sub(r"^(file|local)://", "", path) for path in named]
+    given = [path if is_url(path) else os.path.realpath(path) for path in local]
     for i, path in enumerate(given):
         if path in given[:i]:
             expected = "expected a different file for each input and output"

@@ -7,6 +7,7 @@ configuration files.
 """
 
 import contextlib
+import errno
 import io
 import os
 import pathlib
@@ -14,7 +15,7 @@ import secrets
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from keras_encdec.errors import InputError
+from keras_encdec.errors import EXPLANATIONS, InputError
 
 if TYPE_CHECKING:
     import fsspec
@@ -83,8 +84,7 @@ class RemoteOutput(io.RawIOBase):
     def __init__(self, url: str) -> None:
         self._url, self._size = url, 0
         protocol = _protocol(url)
-        if protocol in _READ_ONLY:
-            raise InputError("found a URL that can only be read", "expected a place to write to", path=url)
+        _check_protocol_writes(url)
         with _explained(url, "to write it"):
             self._store, self._path = _store(url)
             if not self._path.rstrip("/") or url.endswith("/"):
@@ -93,6 +93,8 @@ class RemoteOutput(io.RawIOBase):
             if protocol in _COMMITTING:
                 self._file = self._store.open(self._path, "wb")
             else:
+                if self._store.isdir(self._path):
+                    raise IsADirectoryError
                 self._temporary = _hidden(self._path)
                 self._store.makedirs(self._store._parent(self._path), exist_ok=True)
                 self._file = self._store.open(self._temporary, "wb")
@@ -148,6 +150,7 @@ def check_remote_writable(url: str) -> None:
     Raises:
         InputError: if it cannot be written.
     """
+    _check_protocol_writes(url)
     beside = f"{url.rpartition('/')[0].rstrip('/')}/{_hidden(url).rpartition('/')[2]}"
     with contextlib.closing(RemoteOutput(beside)) as file:
         file.write(b"\n")
@@ -242,6 +245,11 @@ def _file_size(store: "fsspec.AbstractFileSystem", path: str) -> int:
     return int(info.get("size") or 0)
 
 
+def _check_protocol_writes(url: str) -> None:
+    if _protocol(url) in _READ_ONLY:
+        raise InputError("found a URL that can only be read", "expected a place to write to", path=url)
+
+
 def _protocol(url: str) -> str:
     return url.partition("://")[0].lower()
 
@@ -265,8 +273,8 @@ def _store(url: str) -> "tuple[fsspec.AbstractFileSystem, str]":
         install = "install them" if protocol == "hdfs" else 'pip install "keras-encdec[remote]"'
         raise ImportError(f"{url}: {protocol}:// needs {needed}, which is not installed: {install}.") from error
     except ValueError as error:
-        known = "expected s3, gs, hdfs, hf or https"
-        raise InputError(f"found the unknown protocol {protocol} ({error})", known, "check the URL", url) from error
+        known = "expected s3, gs, hdfs, hf, https or file"
+        raise InputError(f"found the unknown protocol {protocol}", known, "check the URL", url) from error
 
 
 @contextlib.contextmanager
@@ -283,8 +291,13 @@ def _explained(url: str, doing: str) -> Iterator[None]:
 
 def _explanation(url: str, error: Exception) -> tuple[str, str]:
     """Returns what was found, and what to do."""
+    cause = error.__cause__
+    if _protocol(url) in _READ_ONLY and isinstance(cause, Exception) and getattr(cause, "status", None) != 404:
+        error = cause  # fsspec reports any failure of a web server as a missing file
     reason = (f"{error}".strip() or type(error).__name__).splitlines()[0]
     match error:
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EFBIG | errno.EROFS as number):
+            return EXPLANATIONS[number]
         case FileNotFoundError():
             if "bucket does not exist" in reason or not _bucket_exists(url):
                 return "found no such bucket", "check the URL, or make the bucket"

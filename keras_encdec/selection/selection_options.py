@@ -176,7 +176,7 @@ def check_corpus(format: str, input: FilePath, source: FilePath | None, **output
         raise ConfigurationError("found {format}=%r, expected one of %s", format, ", ".join(FORMATS))
     for name, path in (("source", source), ("source_output", outputs["source_output"])):
         if format == "parallel" and path is None:
-            raise ConfigurationError(f"found parallel text without {{{name}}}, expected both")
+            raise ConfigurationError(f"found parallel text without {{{name}}}, expected a file for each side")
         if format != "parallel" and path is not None:
             raise ConfigurationError(f"found {{{name}}} with {format} pairs, expected it with parallel text")
     if STANDARD_STREAM in [os.fspath(path) for path in (input, source) if path is not None]:

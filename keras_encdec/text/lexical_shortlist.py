@@ -1,15 +1,19 @@
 """Tables of word translations: lexical shortlists limit the words of a target, dictionaries replace unknown words."""
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from keras_encdec.errors import InputError, quoted
+from keras_encdec.errors import EncdecWarning, InputError, quoted
 from keras_encdec.formats import InputLines
 from keras_encdec.formats.encodings import FileEncoding, unescape
 from keras_encdec.task_options import FREQUENT_WORDS, SHORTLIST_WORDS
 from keras_encdec.text.vocabulary import FIRST_WORD, Vocabulary, stands_for_unknown
+
+# Share of the model's target words that a table should have at least.
+LEAST_KNOWN = 0.25
 
 
 class LexicalShortlist:
@@ -66,9 +70,19 @@ class LexicalShortlist:
         frequent_words: int | None = None,
         encoding: str | None = None,
     ) -> "LexicalShortlist":
-        """Reads the table of word translations from a file, see `read_translations`; `None` stands for a default."""
+        """Reads the table of word translations from a file, see `read_translations`; `None` stands for a default.
+
+        Warns if the table has few of the words of the vocabulary, as one of another language has.
+        """
+        translations = read_translations(path, encoding)
+        listed = {word for targets in translations.values() for word in targets}
+        known = sum(word in listed for word in vocabulary.words)
+        if known < LEAST_KNOWN * len(vocabulary.words):
+            found = f"{os.fspath(path)}: found only {known:,} of the model's {len(vocabulary.words):,} target words"
+            remedy = "check that the table is of the model's languages, and that its words are those of the model"
+            warnings.warn(EncdecWarning(f"{found}, expected most of them; {remedy}."), stacklevel=2)
         return cls(
-            read_translations(path, encoding),
+            translations,
             vocabulary,
             SHORTLIST_WORDS if shortlist_words is None else shortlist_words,
             FREQUENT_WORDS if frequent_words is None else frequent_words,

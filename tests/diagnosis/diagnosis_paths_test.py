@@ -100,6 +100,18 @@ def test_a_damaged_model(model, damage, said):
     assert said in problem(model)
 
 
+def test_all_tasks_of_a_model_are_checked(model):
+    shutil.copytree(model, model / "tasks" / "other")
+    config = json.loads((model / "config.json").read_text())
+    config["training"] = {**config.get("training", {}), "tasks": {"main": {}, "other": {}}}
+    (model / "config.json").write_text(json.dumps(config))
+    assert dict(check_path(model).rows())[str(model)].endswith(" weights, 1 more task")
+    flip_byte(model / "tasks" / "other" / "best.keras")
+    assert "tasks/other/best.keras: found that it has changed" in problem(model)
+    shutil.rmtree(model / "tasks")
+    assert "tasks/other: found no such directory" in problem(model)
+
+
 def test_a_model_may_have_two_problems(model):
     (model / "source.vocab").write_text("le\n")
     (model / "best.keras").unlink()

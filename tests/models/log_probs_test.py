@@ -9,6 +9,7 @@ from recurrent_toys import SOURCE, TARGET, stirred, toy, toy_language_model
 
 from keras_encdec.models import RNNEncoderDecoder
 from keras_encdec.models.contract import Decoder
+from keras_encdec.models.likelihood_model import LogLikelihood, Perplexity
 from keras_encdec.models.log_probs import mean_log_probs, token_log_probs
 
 SMOOTHING, WEIGHTS = 0.3, np.array([1.0, 0.5, 2.0, 0.0])
@@ -102,3 +103,17 @@ def test_label_smoothing_is_saved_and_models_without_it_load(tmp_path):
 def test_a_share_out_of_range_is_refused(value):
     with pytest.raises(ValueError, match=f"found label_smoothing={value}, expected a number from 0 to below 1"):
         recurrent().compile("sgd", label_smoothing=value)
+
+
+def test_metrics_are_summed_in_float32_whatever_the_floatx_of_the_user():
+    floatx = keras.config.floatx()
+    keras.config.set_floatx("float16")
+    try:
+        perplexity, log_likelihood = Perplexity(), LogLikelihood()
+        for _ in range(50):
+            for metric in (perplexity, log_likelihood):
+                metric.update_state(np.full((100, 20), -2.0, np.float32), np.ones((100, 20), np.int32))
+    finally:
+        keras.config.set_floatx(floatx)
+    assert float(perplexity.result()) == pytest.approx(np.exp(2)) and float(log_likelihood.result()) == -40
+    assert Perplexity.from_config(perplexity.get_config()).dtype == "float32"

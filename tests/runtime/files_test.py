@@ -9,3 +9,7 @@ def test_an_input_that_is_also_an_output_is_an_error(tmp_path):
     check_distinct_files(tmp_path / "a", None, tmp_path / "b", "-", "-")
     with pytest.raises(ValueError, match=r"found one file for two purposes \(.*/a\), expected a different file"):
         check_distinct_files(tmp_path / "a", tmp_path / "b", tmp_path / "b" / ".." / "a")
+    for other in (f"{tmp_path}/a", f"file://{tmp_path}/b/../a"):
+        with pytest.raises(ValueError, match="found one file for two purposes"):
+            check_distinct_files(f"file://{tmp_path}/a", other)
+    check_distinct_files(f"file://{tmp_path}/a", tmp_path / "b", "s3://bucket/a")

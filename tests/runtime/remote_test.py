@@ -1,6 +1,7 @@
 """Tests of remote files, with an object store on this machine that fails as networks do."""
 
 import contextlib
+import errno
 import gzip
 import http.server
 import importlib
@@ -18,6 +19,7 @@ from keras_encdec.runtime import remote
 from keras_encdec.runtime.files import check_distinct_files, check_readable, file_checksum, is_url, read_contents
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.open_output import open_output
+from keras_encdec.runtime.remote import check_remote_writable
 from keras_encdec.runtime.unfinished import directory_lock
 
 pytest.importorskip("s3fs", reason="the extra remote is not installed")
@@ -131,10 +133,15 @@ def test_what_cannot_be_read_is_named(url, sentence):
 def test_what_cannot_be_written_is_named():
     for url, sentence in (
         ("s3://no-bucket/x", "s3://no-bucket/.*: found no such bucket when trying to write it"),
-        ("https://example.org/x", "found a URL that can only be read, expected a place to write to"),
+        (
+            "https://example.org/x",
+            "^https://example.org/x: found a URL that can only be read, expected a place",
+        ),
     ):
         with pytest.raises(InputError, match=sentence):
             write(url)
+        with pytest.raises(InputError, match=sentence):
+            check_remote_writable(url)
 
 
 def test_a_refusal_is_named(monkeypatch):
@@ -165,11 +172,40 @@ def test_a_web_server_is_read(tmp_path):
         def log_message(self, *arguments):
             pass
 
+        def send_head(self):
+            if (status := self.path.rpartition("/")[2]).isdecimal():
+                self.send_error(int(status))
+                return None
+            return super().send_head()
+
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         with InputLines(f"http://127.0.0.1:{server.server_address[1]}/text.gz") as lines:
             assert list(lines) == LINES
+        for status, sentence in (
+            (404, "found no such file"),
+            (503, "not answer or .*503"),
+            (403, "refuses .*403"),
+        ):
+            with pytest.raises(InputError, match=sentence):
+                InputLines(f"http://127.0.0.1:{server.server_address[1]}/{status}")
         server.shutdown()
+
+
+def test_what_a_disk_refuses_is_named(tmp_path, monkeypatch):
+    import fsspec.implementations.local as local
+
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(InputError, match="folder: found a folder when trying to write it; name a file"):
+        write(f"file://{tmp_path}/folder")
+    assert not any((tmp_path / "folder").iterdir())
+
+    def refuse(*arguments, **options):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(local.LocalFileSystem, "open", refuse)
+    with pytest.raises(InputError, match="found the disk full when trying to write it; free space"):
+        write(f"file://{tmp_path}/text")
 
 
 def test_a_file_that_changes_while_it_is_read_is_named(store, monkeypatch):  # noqa: F811

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_encdec.errors import InputError
+from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.text import Vocabulary
 from keras_encdec.text.lexical_shortlist import LexicalShortlist, read_dictionary, read_translations
 
@@ -39,6 +39,14 @@ def test_translations_are_read_by_probability(tmp_path_factory, rows):
         source: [target for _, target in sorted(targets, key=lambda entry: entry[0])]
         for source, targets in expected.items()
     }
+
+
+def test_a_table_of_another_language_causes_a_warning(tmp_path, recwarn):
+    (tmp_path / "table").write_text("le\tthe\t0.5\nchat\tcat\t0.5\n")
+    LexicalShortlist.read(tmp_path / "table", Vocabulary(["the", *map(str, range(3))]))
+    assert not recwarn
+    with pytest.warns(EncdecWarning, match="table: found only 1 of the model's 5 target words, expected most of them"):
+        LexicalShortlist.read(tmp_path / "table", Vocabulary(["the", *map(str, range(4))]))
 
 
 @pytest.mark.parametrize("line", ["a b 0.5", "a\tb", "a\tb\tc", "a\tb\t2", "\tb\t0.5", "a\tb\tnan", ""])

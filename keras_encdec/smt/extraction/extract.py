@@ -23,7 +23,7 @@ from keras_encdec.data.alignment import (
     longest_sentence,
     number_of_rounds,
 )
-from keras_encdec.errors import FilePath
+from keras_encdec.errors import FilePath, explained
 from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files, is_url
 from keras_encdec.runtime.open_output import open_output
 from keras_encdec.runtime.progress import CountedWork, FileSummary, Progress, ShowProgress
@@ -172,7 +172,7 @@ def _temporary_folder(output: FilePath) -> Iterator[str]:
         and (not os.path.exists(path) or stat.S_ISREG(os.stat(path).st_mode))
     )
     if is_file:
-        with temporary_folder_beside(path) as folder:
+        with explained(path, "to write temporary files beside it"), temporary_folder_beside(path) as folder:
             yield folder
         return
     with tempfile.TemporaryDirectory(prefix="encdec-extract-") as folder, unfinished(folder):

@@ -1,5 +1,6 @@
 """Parallel text to a phrase table."""
 
+import errno
 import functools
 import gzip
 import io
@@ -237,3 +238,12 @@ def test_a_killed_extraction_leaves_no_process_and_the_next_one_removes_its_file
         assert process.returncode == status
     assert errors == "encdec-extract: interrupted; no unfinished output is left.\n"
     assert os.listdir(out) == []
+
+
+def test_a_full_disk_is_named_with_the_output(files, monkeypatch):
+    def refuse(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(extract.ExtractionJob, "align", refuse)
+    with pytest.raises(InputError, match="table.gz: found the disk full when trying to write temporary files"):
+        extract_phrase_table(files / "fr", files / "table.gz", source=files / "en")
