@@ -341,7 +341,7 @@ def choose(
     references, encoding = read_text(target, unescaped=True), FileEncoding(None)
     metric = CorpusMetric("bleu", [references]) if keep == "closest" else None
     lines_of_sentence: list[int] = []
-    closer = words = 0
+    closer, has_words = 0, False
     with InputLines(nbest) as lines, open_output(output) as file:
         for sentence in hypotheses_by_sentence(lines):
             order = np.arange(len(sentence.hypotheses))
@@ -351,11 +351,11 @@ def choose(
                 order = np.argsort(-metric.sentence_scores(counts), kind="stable")
             chosen = [sentence.hypotheses[index].parsed.hypothesis for index in order[:translations]]
             closer += int(order[0] > 0)
-            words += sum(len(hypothesis.split()) for hypothesis in chosen)
+            has_words |= any(hypothesis.strip(b" ") for hypothesis in chosen)
             file.write(b"\n" * sentence.missing + b"".join(hypothesis + b"\n" for hypothesis in chosen))
             lines_of_sentence += [1] * sentence.missing + [len(chosen)]
     check_lines(nbest, len(lines_of_sentence), target, len(references))
-    if not words:
+    if not has_words:
         raise InputError(
             "found only empty translations", "expected words for a student to learn", "check the teachers", nbest
         )
