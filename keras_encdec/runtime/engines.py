@@ -6,13 +6,14 @@ import os
 import pickle
 import queue
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from types import TracebackType
 from typing import Protocol, TypeVar
 
-from keras_encdec.errors import InputError
+from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.runtime.progress import Progress
 from keras_encdec.runtime.shards import Shard, ShardFolder, ShardResult
 from keras_encdec.runtime.workers import available_processors, child_processes, threads
@@ -207,12 +208,16 @@ class _Worker:
         """
         for _ in range(1 + RETRIES):
             try:
-                return self._executor.submit(_work, shard).result()
+                result, remarks = self._executor.submit(_work, shard).result()
             except BrokenProcessPool:
                 if self._ended:
                     raise
                 self._process.close()
                 self._start()
+            else:
+                for remark in remarks:
+                    warnings.warn(remark, EncdecWarning, stacklevel=2)
+                return result
         raise died(shard)
 
     def _start(self) -> None:
@@ -243,7 +248,18 @@ def _begin(opener: bytes, processors: list[int]) -> None:
         os.sched_setaffinity(0, processors)
 
 
-def _work(shard: Shard) -> ShardResult:
+def _work(shard: Shard) -> tuple[ShardResult, list[str]]:
+    """Does the work on a shard, and returns its result and the package's warnings when the work was opened.
+
+    The caller shows the warnings, those of all workers once.
+    """
+    remarks = []
     if not _opened:  # not in `_begin`, whose errors would not reach the caller
-        _opened.append(pickle.loads(_opener).open())
-    return _opened[0](shard)
+        with warnings.catch_warnings(record=True) as caught:
+            _opened.append(pickle.loads(_opener).open())
+        for each in caught:
+            if each.category is EncdecWarning:
+                remarks.append(str(each.message))
+            else:
+                warnings.showwarning(each.message, each.category, each.filename, each.lineno)
+    return _opened[0](shard), remarks

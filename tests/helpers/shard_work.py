@@ -5,8 +5,9 @@ import gc
 import os
 import pathlib
 import signal
+import warnings
 
-from keras_encdec.errors import InputError
+from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.runtime.input_lines import FilePart
 from keras_encdec.runtime.shards import Shard, ShardResult
 
@@ -27,12 +28,16 @@ class Uppercase:
         deaths: path of a file, to which a worker adds a byte before it kills itself at a shard with the word "deadly".
         times: int. Number of deaths before such a shard is done like any other. The first death comes a shard early if
             that has the word "before".
+        remark: str. Warning of each worker when it opens. Defaults to none.
     """
 
     deaths: pathlib.Path
     times: int = 0
+    remark: str = ""
 
     def open(self):
+        if self.remark:
+            warnings.warn(self.remark, EncdecWarning, stacklevel=2)
         return self.work
 
     def work(self, shard):

@@ -1,11 +1,12 @@
 """Tests of the engines: every shard is done once, whatever dies."""
 
 import pathlib
+import warnings
 
 import pytest
 from shard_work import WORDS, Uppercase, shards
 
-from keras_encdec.errors import InputError
+from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.runtime.engines import LocalProcesses, ThisProcess, do_missing
 from keras_encdec.runtime.progress import CountedWork, Progress
 from keras_encdec.runtime.shards import ShardFolder
@@ -59,3 +60,12 @@ def test_a_process_searches_reference_cycles_rarely(tmp_path):
 def test_a_shard_that_kills_every_process_is_named(tmp_path):
     with pytest.raises(InputError, match="input: found that the process at work on lines 2 to 2 was killed 3 times"):
         list(LocalProcesses(2).run(Uppercase(tmp_path / "deaths", times=99), shards(["one", "deadly", "two"])))
+
+
+def test_a_warning_of_all_processes_is_shown_once(tmp_path, capfd):
+    opener = Uppercase(tmp_path / "deaths", remark="found another language")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        assert len(list(LocalProcesses(2).run(opener, shards(WORDS * 5)))) == 30
+    assert [(str(each.message), each.category) for each in caught] == [("found another language", EncdecWarning)]
+    assert "found another language" not in capfd.readouterr().err
