@@ -76,7 +76,6 @@ def edit_description(export_dir, **values):
     path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
 
 
-@pytest.mark.usefixtures("scores_here")
 @pytest.mark.parametrize(("characters", "is_allowed"), [(None, False), (Vocabulary(["a"]), True)])
 def test_a_score_of_characters_may_differ_more(characters, is_allowed, tmp_path):
     target = Vocabulary(["w"])
@@ -91,6 +90,7 @@ def test_a_score_of_characters_may_differ_more(characters, is_allowed, tmp_path)
         check_scores("exported", score + [0, 2.5e-4], score, texts, tmp_path, "export again", tolerance)
 
 
+@pytest.mark.usefixtures("scores_here")
 def test_the_report_lists_the_comparisons(folders):
     report = verify_export(*folders, pairs=[("w1 &amp;", "é"), ("", "w2 w3")])
     assert report.path == folders[1] / "1"
