@@ -50,7 +50,7 @@ def import_keras(backend: str | None = None) -> None:
             loads weights that any backend trained. If Keras was imported before, it keeps its backend. Optional.
 
     Raises:
-        InputError: if the backend cannot be imported.
+        InputError: if the backend cannot be imported, or if Keras refuses what its settings file contains.
     """
     if backend:
         os.environ["KERAS_BACKEND"] = backend
@@ -62,7 +62,12 @@ def import_keras(backend: str | None = None) -> None:
             if keras.backend.backend() == "tensorflow":
                 # Looking for a GPU writes another message.
                 importlib.import_module("tensorflow").config.list_physical_devices()
-    except (ImportError, ValueError) as error:
+    except (ImportError, ValueError, AttributeError) as error:
+        if (found := _refused_settings(error)) is not None:
+            remedy = "correct it or delete it: Keras writes a new one"
+            raise InputError(f"found {found}", "expected settings of Keras", remedy, settings_file()) from error
+        if isinstance(error, AttributeError):
+            raise
         raise InputError(
             f"found no usable backend of Keras ({error})",
             "expected tensorflow, jax or torch",
@@ -181,7 +186,9 @@ def _remove_oldest(folder: pathlib.Path, most: int) -> None:
 
 def cache_folder() -> pathlib.Path:
     """Returns the cache folder for the backend, its version and this processor, in `XDG_CACHE_HOME` or `~/.cache`."""
-    root = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+    root = pathlib.Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if not root.is_absolute():  # to be ignored, says the specification of the variable
+        root = pathlib.Path.home() / ".cache"
     try:
         text = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
         processor = " ".join(sorted(set(re.findall(r"^(?:flags|Features)\s*:.*$", text, re.MULTILINE))))
@@ -221,16 +228,31 @@ def lean_imports() -> Iterator[None]:
                 del sys.modules[name]
 
 
+def settings_file() -> pathlib.Path:
+    """Returns the path of Keras's settings file, in `KERAS_HOME` or `~/.keras`."""
+    return pathlib.Path(os.environ.get("KERAS_HOME") or pathlib.Path.home() / ".keras").expanduser() / "keras.json"
+
+
 def configured_backend() -> str:
     """Returns the backend that Keras will use: that of `KERAS_BACKEND`, or of Keras's settings file."""
     if backend := os.environ.get("KERAS_BACKEND"):
         return backend
-    home = os.environ.get("KERAS_HOME") or pathlib.Path.home() / ".keras"
     try:
-        settings = json.loads((pathlib.Path(home) / "keras.json").read_text(encoding="utf-8"))
+        settings = json.loads(settings_file().read_text(encoding="utf-8"))
         return str(settings.get("backend", "tensorflow"))
     except (OSError, ValueError, AttributeError):
         return "tensorflow"
+
+
+def _refused_settings(error: Exception) -> str | None:
+    """Returns what the settings file has if Keras refused it with this error, otherwise `None`."""
+    if isinstance(error, ValueError) and str(error).startswith("Invalid `"):
+        return f"a setting that Keras refuses ({str(error).rstrip('.')})"
+    if isinstance(error, AttributeError):
+        with contextlib.suppress(OSError, ValueError):
+            if not isinstance(settings := json.loads(settings_file().read_text(encoding="utf-8")), dict):
+                return f"{type(settings).__name__} in JSON"
+    return None
 
 
 class _LateDynamo(types.ModuleType):

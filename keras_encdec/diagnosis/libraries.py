@@ -8,7 +8,6 @@ import dataclasses
 import importlib.metadata
 import json
 import os
-import pathlib
 import platform
 import re
 import subprocess
@@ -20,6 +19,8 @@ from typing import Any
 from packaging.requirements import Requirement
 
 from keras_encdec import __version__
+from keras_encdec.backend.startup import settings_file
+from keras_encdec.errors import InputError
 
 BACKENDS = ("tensorflow", "jax", "torch")
 # Extras for those who change the package.
@@ -165,15 +166,14 @@ class ChosenBackend:
 
 def find_backend() -> ChosenBackend:
     """Finds the backend that Keras will use, as Keras chooses it, without importing Keras."""
-    folder = pathlib.Path(os.environ.get("KERAS_HOME") or pathlib.Path("~/.keras").expanduser())
     configured = None
     with contextlib.suppress(OSError, ValueError, AttributeError):  # Keras ignores a broken file, too
-        configured = json.loads((folder / "keras.json").read_bytes()).get("backend")
+        configured = json.loads(settings_file().read_bytes()).get("backend")
     installed = tuple(name for name in BACKENDS if _installed_version(name))
     if given := os.environ.get("KERAS_BACKEND"):
         return ChosenBackend(given, "KERAS_BACKEND", installed)
     if configured:
-        return ChosenBackend(str(configured), os.fspath(folder / "keras.json"), installed)
+        return ChosenBackend(str(configured), os.fspath(settings_file()), installed)
     return ChosenBackend("tensorflow", "default", installed)
 
 
@@ -237,11 +237,12 @@ def probe_backend(backend: str) -> BackendProbe:
         output, failure = error.stdout or b"", f"it did not end in {_PATIENCE / 60:.0f} minutes"
     except OSError as error:
         output, failure = b"", f"its process did not start: {error.strerror}"
-    found: dict[str, Any] = {"seconds": None, "devices": (), "gflops": {}}
+    found: dict[str, Any] = {"seconds": None, "devices": (), "gflops": {}, "problem": None}
     for line in output[: output.rfind(b"\n") + 1].splitlines():  # a crash may cut off the last one
         name, value = json.loads(line)
         found |= {name: {**found["gflops"], **value} if name == "gflops" else value}
-    problems = (_problem(backend, failure, found["seconds"] is not None),) if failure else ()
+    problem = found["problem"] or (failure and _problem(backend, failure, found["seconds"] is not None))
+    problems = (problem,) if problem else ()
     return BackendProbe(backend, found["seconds"], tuple(found["devices"]), found["gflops"], problems)
 
 
@@ -266,6 +267,9 @@ def write_findings() -> None:
         for result in _results():
             print(json.dumps(result), file=results, flush=True)
     except Exception as error:  # broken libraries raise many kinds of errors
+        if isinstance(error, InputError) and error.path is not None:  # the backend is not at fault
+            print(json.dumps(["problem", str(error)]), file=results, flush=True)
+            sys.exit(1)
         cause = error.__cause__ or error
         lines = str(cause).strip().splitlines() or [""]
         line = next((line for line in lines if re.match(r"\w*Error: ", line)), lines[0])

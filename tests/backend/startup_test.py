@@ -6,6 +6,7 @@ import json
 import operator
 import os
 import pickle
+import re
 import subprocess
 import sys
 import types
@@ -109,6 +110,30 @@ def test_the_backend_is_that_of_keras(monkeypatch, tmp_path):
         assert configured_backend() == expected
     monkeypatch.setenv("KERAS_BACKEND", "torch")
     assert configured_backend() == "torch"
+
+
+@pytest.mark.parametrize(
+    ("settings", "found"),
+    [
+        ('{"floatx": "float99"}', "found a setting that Keras refuses .*floatx=float99\\), "),
+        ('["torch"]', "found list in JSON, "),
+    ],
+)
+def test_settings_that_keras_refuses_are_named_with_their_file(settings, found, tmp_path):
+    (tmp_path / "keras.json").write_text(settings)
+    code = "from keras_encdec.backend.startup import import_keras; import_keras()"
+    environment = {**os.environ, "KERAS_HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert re.search(
+        f"InputError: {tmp_path}/keras.json: {found}expected settings of Keras; correct it or delete it", done.stderr
+    )
+
+
+def test_a_relative_path_of_the_cache_is_ignored(monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    given = cache_folder()
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert given.is_absolute() and given == cache_folder()
 
 
 def test_the_users_settings_of_the_cache_are_kept(monkeypatch, tmp_path):

@@ -2,6 +2,7 @@
 
 import os
 
+import keras
 import pytest
 
 from keras_encdec.diagnosis import libraries
@@ -45,6 +46,13 @@ def test_a_backend_that_is_broken_is_a_finding(library, code, reason):
         f"The backend jax cannot be imported ({reason}); install it again (pip install --force-reinstall keras jax), "
         "or set KERAS_BACKEND to another one.",
     )
+
+
+def test_settings_that_keras_refuses_are_named_in_place_of_the_backend(monkeypatch, tmp_path):
+    (tmp_path / "keras.json").write_text('{"floatx": "float99"}')
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+    [problem] = probe_backend(keras.backend.backend()).problems
+    assert problem.startswith(f"{tmp_path}/keras.json: found a setting that Keras refuses (")
 
 
 def test_what_was_found_before_a_crash_is_kept(library, monkeypatch):
