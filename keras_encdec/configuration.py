@@ -72,7 +72,7 @@ class Hyperparameter:
 
     Attributes:
         name: str.
-        type: `int`, `float`, `bool`, `str` or `tuple`, also if the value may be `None`.
+        type: `int`, `float`, `bool`, `str` or `tuple`, even if the value may be `None`.
         default: the default value.
         help: str. One sentence.
         optional: bool. Whether the value may be `None`, which means "not set".

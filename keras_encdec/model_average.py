@@ -109,7 +109,7 @@ def _check_sizes(first: ModelDirectory, other: ModelDirectory) -> None:
     sizes, expected = ([(one.name, tuple(one.shape)) for one in each.model.weights] for each in (other, first))
     if sizes != expected:
         raise InputError(
-            f"found a model of another architecture or other sizes than in {first.path}",
+            f"found a model whose architecture or sizes differ from those of {first.path}",
             "expected models that were trained from the same weights",
             "train each from one model, with encdec-train --initial_model",
             other.path,

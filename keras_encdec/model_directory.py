@@ -172,7 +172,7 @@ class ModelDirectory:
             model: what this directory was opened from, see `open`.
 
         Returns:
-            A URL as it was given, of which each machine makes its own copy, or the absolute path of the directory.
+            The URL as it was given, which each machine copies for itself; otherwise the absolute path of the directory.
         """
         return model if isinstance(model, str | os.PathLike) and is_url(model) else self.path.absolute()
 
@@ -211,7 +211,7 @@ class ModelDirectory:
             if len(vocabulary) != words:
                 raise InputError(
                     f"found {len(vocabulary)} words",
-                    f"expected {words}, the number of words of the weights in {WEIGHTS}",
+                    f"expected {words}, the number of words that the weights in {WEIGHTS} have",
                     "put back the vocabulary the model was trained with",
                     self.path / name,
                 )
@@ -219,7 +219,7 @@ class ModelDirectory:
             if count != getattr(self.model, argument, None):
                 raise InputError(
                     f"found {count} {argument.replace('_', ' ')}",
-                    f"expected {getattr(self.model, argument, None)}, the number of the weights in {WEIGHTS}",
+                    f"expected {getattr(self.model, argument, None)}, the number that the weights in {WEIGHTS} have",
                     "put back the characters the model was trained with",
                     self.path,
                 )

@@ -59,7 +59,7 @@ class UnknownWordsOption(Configuration):
 
     max_unknown: float | None = hyperparameter(
         None,
-        "Largest accepted share of unknown words, 0 to 1; of a model that reads or spells words by their characters, "
+        "Largest accepted share of unknown words, 0 to 1; for a model that reads or spells words by their characters, "
         "of words outside its shortlist. If more of the source's or of the target's words are unknown, stop with an "
         "error: the languages may be swapped, or the text tokenized in another way. The share is checked every few "
         "thousand lines. Default: no limit, but encdec-score and encdec-generate warn at the end if it is above 0.5.",
@@ -128,13 +128,13 @@ class ShortlistOptions(Configuration):
     )
     shortlist_words: int | None = hyperparameter(
         None,
-        f"With --lexical_shortlist: translations of each source word. Default: {SHORTLIST_WORDS}.",
+        f"With --lexical_shortlist: number of translations of each source word. Default: {SHORTLIST_WORDS}.",
         minimum=1,
         group="lexical shortlist",
     )
     frequent_words: int | None = hyperparameter(
         None,
-        f"With --lexical_shortlist: most frequent target words, which may always follow. Default: {FREQUENT_WORDS}.",
+        f"With --lexical_shortlist: number of most frequent target words always allowed. Default: {FREQUENT_WORDS}.",
         minimum=0,
         group="lexical shortlist",
     )

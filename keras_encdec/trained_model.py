@@ -261,14 +261,14 @@ def check_ensemble(models: Sequence[KnownModel]) -> None:
         for name, first_value, other_value in (
             ("source vocabulary", first.source_vocabulary.words, other.source_vocabulary.words),
             ("target vocabulary", first.target_vocabulary.words, other.target_vocabulary.words),
-            ("source characters", _characters(first.source_vocabulary), _characters(other.source_vocabulary)),
-            ("target characters", _characters(first.target_vocabulary), _characters(other.target_vocabulary)),
+            ("set of source characters", _characters(first.source_vocabulary), _characters(other.source_vocabulary)),
+            ("set of target characters", _characters(first.target_vocabulary), _characters(other.target_vocabulary)),
             ("tokenization", first.tokenization, other.tokenization),
             ("direction", first.reverse, other.reverse),
         ):
             if first_value != other_value:
                 raise InputError(
-                    f"found another {name} than in {first.path}",
+                    f"found a different {name} from that of {first.path}",
                     "expected the same in all models that are used together",
                     "train them on the same data with the same --shortlist",
                     other.path,

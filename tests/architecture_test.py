@@ -106,7 +106,7 @@ def test_imported_modules_exist():
     assert not missing
 
 
-def test_every_module_stands_in_a_room():
+def test_every_module_is_in_a_ranked_package():
     assert {room(name) for name in MODULES} - {None} == set(RANK)
 
 
@@ -182,7 +182,7 @@ def test_a_backend_is_imported_only_where_it_runs():
     ],
     ids=["which backend runs", "global flags", "types of models"],
 )
-def test_a_question_is_asked_only_where_it_belongs(pattern, allowed):
+def test_a_pattern_is_used_only_where_it_is_allowed(pattern, allowed):
     found = [
         str(path)
         for path, name, _ in SOURCES

@@ -35,7 +35,7 @@ def run(monkeypatch):
         sys.modules.pop(name, None)
 
 
-def test_what_is_slower_in_bfloat16_is_left_out_and_told(run, monkeypatch, tmp_path, capsys):
+def test_backends_slower_in_bfloat16_are_left_out_and_reported(run, monkeypatch, tmp_path, capsys):
     module, asked = run
     monkeypatch.setattr(module.scaling, "measure", lambda *arguments: {})
     monkeypatch.setattr(sys, "argv", ["run.py", "--full", f"--folder={tmp_path}"])
@@ -79,7 +79,7 @@ def moved(monkeypatch):
     sys.modules.pop("compare")
 
 
-def test_what_moved_by_more_than_the_noise_is_told(moved):
+def test_changes_larger_than_the_noise_are_reported(moved):
     old = results((99, 100, 101), 100)
     assert moved(old, results((102, 103, 104), 109), 0.1) == [
         "score batch 512 float32 jax: 100 before, 103 now, +3% (noise 2%)"

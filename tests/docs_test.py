@@ -97,7 +97,7 @@ def test_api_pages_name_what_packages_export(site, name):
         assert re.search(rf'id="keras_encdec\.[\w.]*\b{symbol}"', html), symbol
 
 
-def test_pages_from_the_top_of_the_checkout_are_there(site):
+def test_pages_from_the_top_of_the_checkout_are_in_the_site(site):
     assert "The decoder contract" in page(site, "architecture.html")
     assert "Add a sampler" in page(site, "contributing.html")
     assert (site / "pictures" / "model.svg").exists()

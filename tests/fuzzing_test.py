@@ -40,7 +40,7 @@ def test_tasks_survive_damaged_files(every_target, tmp_path, name):
     assert not crashes(every_target[name], tmp_path, name, 25)
 
 
-def test_what_is_not_the_own_error_is_a_crash(tmp_path):
+def test_exceptions_other_than_the_packages_own_are_crashes(tmp_path):
     def lose(folder):
         raise targets.LostLine("one")
 

@@ -71,9 +71,9 @@ def test_what_cannot_be_averaged_is_refused_and_nothing_is_written(start, tmp_pa
     output = tmp_path / "average"
     for other, expected in (
         (saved("seed", seed=1), "weights unlike those in .*: their cosine is -?0.0"),
-        (saved("sizes", units=8), "found a model of another architecture or other sizes than in"),
-        (saved("lstm", cell="lstm"), "found a model of another architecture or other sizes than in"),
-        (saved("words", target=WORDS[::-1]), "found another target vocabulary than in"),
+        (saved("sizes", units=8), "found a model whose architecture or sizes differ from those of"),
+        (saved("lstm", cell="lstm"), "found a model whose architecture or sizes differ from those of"),
+        (saved("words", target=WORDS[::-1]), "found a different target vocabulary from that of"),
     ):
         with pytest.raises(InputError, match=expected):
             average_models([start, other], output)

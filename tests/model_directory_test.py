@@ -57,7 +57,7 @@ def test_a_directory_comes_back_as_it_was_saved(whole):
     assert ModelDirectory.load(str(whole), weights=False).model is None
 
 
-def test_to_load_a_model_of_low_precision_makes_no_second_one(tmp_path, monkeypatch):
+def test_loading_a_low_precision_model_makes_no_second_copy(tmp_path, monkeypatch):
     path = toy_models.save_model(tmp_path / "model", SOURCE, TARGET, dtype="mixed_bfloat16")
     monkeypatch.setattr("keras_encdec.decoding.generator.Generator.__init__", None)
     model = ModelDirectory.load(path).model
@@ -159,7 +159,7 @@ def test_a_directory_of_another_version(model):
         pytest.param(f'{{"format": {"9" * 5000}}}', id="huge number"),
     ],
 )
-def test_a_config_that_is_none(model, content):
+def test_an_invalid_config(model, content):
     (model / "config.json").write_text(content, encoding="latin-1")
     sentence = refused(model)
     assert sentence.startswith("/config.json: found a file that cannot be read (")
@@ -205,8 +205,8 @@ def test_a_vocabulary_that_does_not_fit_the_weights(model, name, other):
     assert ModelDirectory.load(model).target_vocabulary.words == TARGET
     Vocabulary(other).save(model / name)
     assert refused(model) == (
-        f"/{name}: found {len(other)} words, expected {expected}, the number of words of the weights in best.keras; "
-        "put back the vocabulary the model was trained with."
+        f"/{name}: found {len(other)} words, expected {expected}, "
+        "the number of words that the weights in best.keras have; put back the vocabulary the model was trained with."
     )
 
 
@@ -361,7 +361,7 @@ def test_weights_of_another_model(model):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_weights_that_are_no_numbers(model, value):
+def test_weights_that_are_not_finite(model, value):
     diverged = load_model(model / "best.keras")
     diverged.weights[3].assign(np.full(diverged.weights[3].shape, value))
     diverged.save(model / "best.keras")

@@ -119,7 +119,7 @@ def test_the_wheels_commands_verify_in_a_checkout(programs, checkout, tmp_path):
 
 
 @pytest.mark.parametrize("project", [None, '[project]\nname = "another"\n'])
-def test_folders_of_others_are_not_taken_for_its_own(tmp_path, project):
+def test_other_projects_folders_are_not_mistaken_for_the_packages(tmp_path, project):
     (tmp_path / "keras_encdec").mkdir()
     shutil.copy(ROOT / "keras_encdec" / "__init__.py", tmp_path / "keras_encdec")
     for name in ("trainers", "export"):

@@ -46,7 +46,7 @@ def test_characters_are_known_from_the_vocabularies(tmp_path):
     spelling = described(tmp_path / "spelling", sha256={"target.characters": "0"})
     assert (plain.spells_words, spelling.spells_words) == (False, True)
     assert spelling.target_vocabulary.characters.words == ["m", "o", "t"]
-    with pytest.raises(InputError, match=r"spelling: found another target characters than in .*plain"):
+    with pytest.raises(InputError, match=r"spelling: found a different set of target characters from that of .*plain"):
         check_ensemble([plain, spelling])
 
 
@@ -71,5 +71,5 @@ def test_kinds_and_directions(tmp_path):
     check_is_language_model(language.has_source, language.path, "--general_target")
     with pytest.raises(InputError, match="found a translation model.* check --general_target"):
         check_is_language_model(forward.has_source, forward.path, "--general_target")
-    with pytest.raises(InputError, match="found another direction"):
+    with pytest.raises(InputError, match="found a different direction"):
         check_ensemble([forward, reverse])

@@ -28,7 +28,7 @@ _LOCK = threading.RLock()
 
 @contextlib.contextmanager
 def building(seed: int | None = None) -> Iterator[None]:
-    """Keeps other trainings in this process from building a model during the `with` block.
+    """Keeps other training runs in this process from building a model during the `with` block.
 
     Args:
         seed: int. Seed that is set for all random generators of the process before the block. Optional.

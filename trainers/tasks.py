@@ -45,7 +45,9 @@ class TaskConfig(Configuration):
     phrase_table: str | None = hyperparameter(None, "With translation: Moses phrase table, plain or gzipped.")
     tsv: str | None = hyperparameter(None, "With translation: pairs of source, tab, target.")
     source: str | None = hyperparameter(None, "With translation: source sentences, one per line; needs the target.")
-    target: str | None = hyperparameter(None, "With translation: target sentences, line by line with the source.")
+    target: str | None = hyperparameter(
+        None, "With translation: target sentences, aligned line by line with the source."
+    )
     text: str | None = hyperparameter(None, "With autoencoder and skip_thought: sentences, one per line.")
     source_vocabulary: str | None = hyperparameter(
         None, "Vocabulary file of the encoder, one word per line. Default: made from the data."

@@ -150,7 +150,7 @@ def _train_remotely(
 
 
 def training_lock(folder: str | os.PathLike[str]) -> contextlib.AbstractContextManager[None]:
-    """Keeps other trainings out of a model directory; see `directory_lock`."""
+    """Keeps other training runs out of a model directory; see `directory_lock`."""
     return directory_lock(folder, "training", "--model_dir")
 
 
@@ -185,7 +185,7 @@ def _train(job: _Job, resume: bool) -> TrainingResult:
         import_sacrebleu(BLEU_ALTERNATIVE)  # raises at once if sacrebleu is not installed
     prepare_process_for_training()
     warn_if_slow(keras.DTypePolicy(config.dtype_policy).compute_dtype)
-    # Loads the checkpoint before preparing the pairs, to report at once settings that differ.
+    # Loads the checkpoint before preparing the pairs, to report differing settings at once.
     state = _last_checkpoint(job) if has_begun else None
     initial = load_initial_model(config, data) if config.initial_model and not has_begun else None
     prepared = _prepared(job, initial, has_begun)

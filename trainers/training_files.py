@@ -47,7 +47,7 @@ def check_model_folder(model_dir: FilePath, resume: bool) -> None:
         has_model = has_checkpoint(model_dir) and not resume
     if has_model:
         raise ConfigurationError(
-            "%s already contains a model; give another {model_dir}, or {resume} to continue its training", model_dir
+            "found a model in %s; give another {model_dir}, or {resume} to continue its training", model_dir
         )
 
 

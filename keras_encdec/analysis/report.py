@@ -115,7 +115,7 @@ def report(
         phrase_table: phrase table of the model's languages, plain or gzipped. Optional.
         source: file of sentences, one per line. Optional.
         target: file of their reference translations. Optional. BLEU needs the extra `smt`.
-        compare_with: list of model directories whose trainings are plotted together with the model's. Defaults to none.
+        compare_with: list of model directories whose training curves are plotted with the model's. Defaults to none.
         options: ReportOptions. Defaults to `ReportOptions()`.
         say: function that is called with a line when a step begins. Defaults to no output.
 

@@ -155,7 +155,7 @@ class RecurrentEncoderDecoderConfig(RecurrentLanguageModelConfig):
     )
     characters: str = hyperparameter(
         "none",
-        "What becomes of words outside the shortlist: they are read by their characters (source), spelled by their "
+        "How words outside the shortlist are treated: they are read by their characters (source), spelled by their "
         "characters (target, which needs attention), both, or are one unknown word (none).",
         choices=("none", "source", "target", "both"),
         published={_HYBRID: "both"},

@@ -108,7 +108,7 @@ def warn_if_slow(dtype: str) -> None:
     else:
         return
     warnings.warn(
-        f"{dtype} gains nothing here, and may take many times as long as float32 and more memory: {reason}; compute "
+        f"{dtype} gains nothing here, and may take more memory and many times as long as float32: {reason}; compute "
         "in float32, or on a GPU.",
         EncdecWarning,
         stacklevel=2,

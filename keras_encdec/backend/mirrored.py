@@ -163,7 +163,7 @@ def _others_alive() -> Iterator[None]:
 
 @functools.cache
 def _connected_workers() -> "tf.distribute.Strategy":
-    """Returns the strategy of this process, which connects to the others only once, also for several trainings."""
+    """Returns the strategy of this process, which connects to the others only once, even for several training runs."""
     import tensorflow as tf
 
     return tf.distribute.MultiWorkerMirroredStrategy()

@@ -63,7 +63,7 @@ def take_rows(table: Tensor, indices: Tensor) -> Tensor:
     """Returns rows of a table, copied before they are used.
 
     On a CPU, XLA would fuse the copy into the arithmetic that follows, and then not vectorize it. XLA does not fuse
-    across a branch, so the copy stands in a branch that is always taken. `benchmarks/run.py` (scoring) measures the
+    across a branch, so the copy is placed in a branch that is always taken. `benchmarks/run.py` (scoring) measures the
     benefit.
 
     Args:

@@ -185,7 +185,7 @@ def check_number(asked: int | None, found: int, where: str) -> int:
     if asked is not None and asked > found:
         devices = "device" if found == 1 else "devices"
         raise ConfigurationError(
-            f"found %d {devices} {where}, expected {{devices}}=%d of them; give at most %d, or {{devices}}=%s",
+            f"found %d {devices} {where}, expected %d, the number in {{devices}}; give at most %d, or {{devices}}=%s",
             found,
             asked,
             found,

@@ -15,7 +15,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 _PRODUCTS = {torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__}
-# A matrix with fewer columns, such as a vector of attention, stays as it is.
+# A matrix with fewer columns, such as an attention vector, stays as it is.
 FEWEST_COLUMNS = 8
 # Ranges of the rounded factors: weights are -127 to 127; rows are 1 to 255 around 128, because the operation takes
 # unsigned numbers.

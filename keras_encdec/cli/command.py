@@ -207,7 +207,7 @@ class Command:
         return 0
 
     def _report(self, error: BaseException) -> int:
-        """Prints an error of the user as one sentence and returns the exit status; raises any other exception."""
+        """Prints a user error as one sentence and returns the exit status; raises any other exception."""
         match error:
             case ConfigurationError():
                 sentence = error.sentence(lambda name: f"--{self.flag_names.get(name, name)}")

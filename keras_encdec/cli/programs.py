@@ -1,6 +1,6 @@
 """Entry points of the installed commands: `score` for `encdec-score`, and so on.
 
-Each imports the module of its name and runs its command. An interrupt during the import also prints one line.
+Each imports the module of the same name and runs its command. An interrupt during the import also prints one line.
 """
 
 import contextlib

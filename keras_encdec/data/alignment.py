@@ -10,7 +10,7 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.formats.alignments import Links
 
-# The models of each aligner and their rounds of training (iterations of EM); 0 means that the model plans the number.
+# The models of each aligner and their rounds of training (iterations of EM); 0 means that the model chooses the number.
 # Each model is initialized from the one before it. fast_align has its own default number of rounds, and the others
 # those of GIZA++ in Moses.
 ALIGNERS = {
@@ -107,7 +107,7 @@ def align(
 
 
 def number_of_rounds(aligner: str = DEFAULT_ALIGNER) -> int:
-    """Returns the number of rounds of training of an aligner in both directions; 0 if a model plans it itself."""
+    """Returns the number of rounds of training of an aligner in both directions; 0 if a model chooses it itself."""
     rounds = [rounds for _, rounds in ALIGNERS[aligner]]
     return 2 * sum(rounds) if all(rounds) else 0
 

@@ -133,7 +133,7 @@ def open_aligned_pairs(
         alignment: file of links as Moses writes them, `0-0 1-2`, a line for each line of the pairs, plain or gzipped.
             A link is the source and the target position, from 0, of words that the model reads. Defaults to `None`: a
             phrase table has links in its lines, and other pairs are aligned by `align`, which holds them in memory.
-        reverse: bool. Whether to swap source and target, also in the links. Links are read in the order of the files.
+        reverse: bool. Whether to swap source and target, even in the links. Links are read in the order of the files.
             Defaults to `False`.
         max_length: int. Maximum number of words of a side for `align`. Longer pairs get no links, like pairs with an
             empty side. Defaults to `None`: no limit.

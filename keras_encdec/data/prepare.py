@@ -29,7 +29,7 @@ IDS, LENGTHS, STARTS, SUMMARY = "ids.i32", "lengths.u16", "starts.i64", "prepare
 SPELLINGS = {"source": "source_spellings.npy", "target": "target_spellings.npy"}
 SHORTLISTS = {"source": "source_shortlist", "target": "target_shortlist"}
 PARTS = "parts"
-PARTITIONS = 128  # one part is in memory at a time; of 10^8 pairs it takes about 50 MB
+PARTITIONS = 128  # one part is in memory at a time; for 10^8 pairs it takes about 50 MB
 
 
 class PreparedPairs:

@@ -81,7 +81,7 @@ def local_sources(
     """Numbers the distinct rare words of a batch of sources, grouped by length.
 
     Args:
-        ids: int32 array of any shape. An id of `first` or more belongs to the word with the spelling `id - first`.
+        ids: int32 array of any shape. An id of `first` or more is a word whose spelling is in row `id - first`.
         first: int.
         spellings: integer array `(words, 51)`.
         least_rows, exact: see `by_length`.
@@ -159,7 +159,7 @@ def with_target_characters(
     """Returns targets with the unknown word for rare words, and the characters and positions of these.
 
     Args:
-        target: int32 array `(batch, time)`; an id of `first` or more belongs to the word with the spelling
+        target: int32 array `(batch, time)`; an id of `first` or more is a word whose spelling is in row
             `id - first`.
         first, spellings, least_rows, exact: see `local_sources`.
     """

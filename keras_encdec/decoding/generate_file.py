@@ -282,7 +282,7 @@ def _windows(lines: InputLines, encoding: str | None, first: int = 0) -> Iterato
 
 
 def _models(model_dirs: ModelsOrGenerator) -> Sequence[FilePath | ModelDirectory]:
-    """Returns the models, of which there is one or an ensemble."""
+    """Returns a list of the models: a single one, or those of an ensemble."""
     if isinstance(model_dirs, TextGenerator):
         return model_dirs.directories
     return [model_dirs] if isinstance(model_dirs, str | os.PathLike | ModelDirectory) else model_dirs

@@ -226,7 +226,7 @@ def probe_backend(backend: str) -> BackendProbe:
         backend: str, such as "tensorflow".
 
     Returns:
-        BackendProbe, also if the backend cannot be imported, crashes, or does not end.
+        BackendProbe, even if the backend cannot be imported, crashes, or does not end.
     """
     command = [sys.executable, "-c", _START.format(__name__), json.dumps(sys.path)]
     environment = {"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ, "KERAS_BACKEND": backend}

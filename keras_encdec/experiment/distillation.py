@@ -80,8 +80,8 @@ def distill(
             with several of each sentence also `train.source`, the source of each of their lines, the model `student`
             (the average of the models `student1`, `student2`, ... if there are several; `first.target`, if the first
             of them learned one translation of each sentence and the others several) and, with a test set, the
-            translations `teacher.test` and `student.test`, and their BLEU, `evaluation.txt`. Of an earlier run with
-            other options, models stay; texts that do not belong to this run are removed.
+            translations `teacher.test` and `student.test`, and their BLEU, `evaluation.txt`. Models of
+            an earlier run with other options are kept; texts that do not belong to this run are removed.
         options: DistillationOptions. Defaults to `None`: the defaults.
         dev_source, dev_target: sentences and references to validate the student on. Defaults to `None`: pairs are held
             out of the training text.
@@ -152,7 +152,7 @@ def _stages(
     """Plans the stages, each after those that it depends on."""
     models = {f"teacher_{number}": path for number, path in enumerate(teachers, start=1)}
     shared = {"dictionary": texts["dictionary"]} if "dictionary" in texts else {}
-    # `None` for what no longer is a setting: translations of earlier versions still count.
+    # `None` for a former setting, so that translations made by earlier versions are still up to date.
     generation = {"replace_unknown": options.replace_unknown, "dictionary": None}
     search = {"num_beams": options.num_beams, "length_penalty": options.length_penalty, **generation}
     nbest, student = folder / "nbest.gz", folder / "student"
@@ -210,7 +210,7 @@ def _choice(
     """Plans the choice among the teachers' translations."""
     inputs, outputs = {"nbest": nbest, "target": texts["target"]}, {"output": folder / "train.target"}
     if options.translations == 1:
-        # Neither the settings nor the files of several translations: results from before there were any still count.
+        # Leaves out what only several translations need, so that results of earlier versions are still up to date.
         return Stage("choose", choose, inputs, outputs, {"keep": options.keep})
     if options.first_learns_one:
         outputs["first"] = folder / "first.target"

@@ -34,7 +34,7 @@ class DistillationOptions(Configuration):
     )
     from_teacher: bool = hyperparameter(
         False,
-        "Begin the student's training with the weights of the teacher, of several teachers the first. The student then "
+        "Begin the student's training with the weights of the teacher, or of the first of several. The student then "
         "has this teacher's size, not the preset's, and needs few epochs.",
         group="student's training",
     )
@@ -58,9 +58,9 @@ class DistillationOptions(Configuration):
     translations: int = hyperparameter(
         1,
         "Number of the teachers' translations of each sentence that the student learns: the best ones, or those "
-        "closest to the reference. A pass over the pairs is that many times longer; without --epochs, there are that "
-        "many times fewer. Of several students, the first learns one translation, unless it begins with the teacher's "
-        "weights.",
+        "closest to the reference. A pass over the pairs takes that many times as long; without --epochs, there are "
+        "that many times fewer passes. Of several students, the first learns one translation, unless it begins with "
+        "the teacher's weights.",
         minimum=1,
         group="teacher's translations",
     )

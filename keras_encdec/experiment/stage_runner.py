@@ -43,7 +43,7 @@ class Stage:
         resources: dict of argument name to a value on which the outputs do not depend, such as a number of processes.
             A stage does not run again because of it.
 
-    If settings share a name with one of the others, the function gets the other's value.
+    If a setting has the name of an input, an output or a resource, the function gets the value of the latter.
     """
 
     name: str

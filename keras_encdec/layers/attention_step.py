@@ -1,4 +1,4 @@
-"""The scores and windows of attention, and its steps with hand-written gradients, also with input feeding."""
+"""The scores and windows of attention, and its steps with hand-written gradients, with and without input feeding."""
 
 import math
 from collections.abc import Callable, Sequence

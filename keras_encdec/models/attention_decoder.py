@@ -22,7 +22,7 @@ class AttentionDecoder(RecurrentDecoder):
     """Predicts each target word from the words before it and from the source positions that it attends to.
 
         h_t    = h_t^(L) of the stacked layers, see `RecurrentDecoder`
-        a_t    = weights of attention between h_t and the annotations H_s, see `Attention`
+        a_t    = attention weights between h_t and the annotations H_s, see `Attention`
         c_t    = sum over s of a_t(s) H_s
         h~_t   = tanh(c_t W_c + h_t W_h)
         logits = h~_t W_hy + b_hy

@@ -56,7 +56,7 @@ class ModelSide(NamedWeights):
 
     @property
     def word_table_size(self) -> int:
-        """Number of elements of `word_tables`. Defaults to 0: there are no tables, and no more need be defined."""
+        """Number of elements of `word_tables`. Defaults to 0: there are no tables, and nothing else to define."""
         return 0
 
     def word_layers(self) -> list[keras.layers.Layer]:

@@ -119,7 +119,7 @@ class LikelihoodModel(keras.Model):
         self.reduction, self.clip_elements, self.label_smoothing = reduction, clip_elements, label_smoothing
         super().compile(exact_clipping(keras.optimizers.get(optimizer), clip_elements), **arguments)
         if norms := GradientNorms.of(self.optimizer):
-            norms.keep_out_of_files(self.optimizer)  # also if Keras has wrapped it
+            norms.keep_out_of_files(self.optimizer)  # even if Keras has wrapped it
 
     def get_compile_config(self) -> dict[str, object]:
         config = super().get_compile_config()

@@ -32,7 +32,7 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
     Padding is skipped. A source that is all padding leaves the states at zero.
 
     A decoder with attention also gets the annotations, h_t^(L) of every source position, with both directions combined
-    as between layers. They are in the order of the source, also if the encoder reads it in reverse.
+    as between layers. They are in the order of the source, even if the encoder reads it in reverse.
 
     Args:
         vocabulary_size: int. Number of source ids, specials included.

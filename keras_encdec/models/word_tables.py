@@ -35,7 +35,7 @@ def looking_up(side: keras.layers.Layer, tables: list[Tensor]) -> Iterator[None]
 
     Args:
         side: `Encoder` or `Decoder`.
-        tables: list of tensors, from `WordTableCache`; empty if the side shall compute instead.
+        tables: list of tensors, from `WordTableCache`; empty if the side is to compute instead.
     """
     token = _IN_USE.set({**_IN_USE.get({}), id(side): tables})
     try:

@@ -90,7 +90,7 @@ def _members(
     """
     data = file.read1(size)
     while data:
-        # Tapes fill up a file with zeros after a member.
+        # Tape drives pad a file with zeros after a member.
         data = data.lstrip(b"\0")
         if data and not GZIP_MAGIC.startswith(data[:2]):
             raise BrokenGzip("found other data after gzipped data")

@@ -19,7 +19,7 @@ from keras_encdec.runtime.shards import Shard, ShardFolder, ShardResult
 from keras_encdec.runtime.workers import available_processors, child_processes, threads
 
 Work = Callable[[Shard], ShardResult]
-# How often a worker that dies is replaced before the shard that it was given is taken to be the cause.
+# How often a worker that dies is replaced before its shard is assumed to be the cause.
 RETRIES = 2
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -230,7 +230,7 @@ def died(shard: Shard) -> InputError:
     return InputError(
         f"found that the process at work on {shard} was killed {1 + RETRIES} times",
         "expected enough memory for it",
-        "look at these lines, free memory, or use fewer processes; what is done is kept",
+        "look at these lines, free memory, or use fewer processes; finished shards are kept",
         shard.parts[0].path,
     )
 

@@ -286,7 +286,7 @@ def _count_to_end(lines: InputLines) -> int:
 
 
 class CountedFile(io.FileIO):
-    """Unbuffered file that counts the bytes read, also of pipes, where `tell` does not work.
+    """Unbuffered file that counts the bytes read, even from pipes, where `tell` does not work.
 
     Attributes:
         count: int. Bytes read so far.

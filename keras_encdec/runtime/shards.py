@@ -163,7 +163,7 @@ class ShardFolder:
 
     It holds a manifest, which describes the job; a file for each shard and output; and a record for each finished
     shard. Each of these files appears when it is complete, the record after the others. A job that is killed at any
-    moment, even by a power failure, can therefore continue; with an object store, also on another machine.
+    moment, even by a power failure, can therefore continue; with an object store, even on another machine.
 
     Use it as a context manager: the folder is removed if an error occurs before the first shard is done.
 

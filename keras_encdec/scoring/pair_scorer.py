@@ -104,14 +104,14 @@ class ModelScorer(PairScorer, Protocol):
         ...
 
 
-# More unknown words than this share suggest text of another language or tokenization. A shortlist usually covers 90 %
-# or more of its language's text; of another language it covers little more than numbers, signs and names.
+# More unknown words than this share suggest text in another language or tokenization. A shortlist usually covers 90 %
+# or more of the text in its language; in another language it covers little more than numbers, punctuation and names.
 HIGH_UNKNOWN_SHARE = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
 class UnknownWords:
-    """How many of the words on one side of a file a model does not know, as they are outside its shortlist.
+    """How many of the words on one side of a file are unknown to a model, that is, outside its shortlist.
 
     Attributes:
         model: str. What messages call the model, such as "reverse model".

@@ -72,14 +72,14 @@ class LexicalShortlist:
     ) -> "LexicalShortlist":
         """Reads the table of word translations from a file, see `read_translations`; `None` stands for a default.
 
-        Warns if the table has few of the words of the vocabulary, as one of another language has.
+        Warns if the table has few of the words of the vocabulary, as a table for another language does.
         """
         translations = read_translations(path, encoding)
         listed = {word for targets in translations.values() for word in targets}
         known = sum(word in listed for word in vocabulary.words)
         if known < LEAST_KNOWN * len(vocabulary.words):
             found = f"{os.fspath(path)}: found only {known:,} of the model's {len(vocabulary.words):,} target words"
-            remedy = "check that the table is of the model's languages, and that its words are those of the model"
+            remedy = "check that the table is for the model's languages, and that its words are those of the model"
             warnings.warn(EncdecWarning(f"{found}, expected most of them; {remedy}."), stacklevel=2)
         return cls(
             translations,

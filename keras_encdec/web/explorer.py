@@ -36,7 +36,7 @@ MOST_UNITS = 512
 class Explorer:
     """Answers requests about a model with dicts for JSON.
 
-    The text that the model reads is called the source, and the text that it predicts the target, also for a reverse
+    The text that the model reads is called the source, and the text that it predicts the target, even for a reverse
     model.
 
     Args:

@@ -82,7 +82,7 @@ def test_more_devices_than_there_are_are_refused(devices, monkeypatch):
     if BACKEND == "torch":
         expected = f"found devices={devices} in one process of PyTorch, .* torchrun --nproc_per_node={devices} "
     else:
-        expected = f"found 1 device under .*, expected devices={devices} of them; give at most 1, or devices=all"
+        expected = f"found 1 device under .*, expected {devices}, the number in devices; give at most 1, or devices=all"
     with pytest.raises(ConfigurationError, match=expected):
         find_replicas(devices)
     assert find_replicas("all").devices == 1, "of the one that there is"

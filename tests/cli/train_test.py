@@ -36,7 +36,7 @@ def test_it_trains_and_resumes(training_files, tmp_path):
     fail(
         train(*flags, "--updates=30"),
         2,
-        f"{tmp_path}/m already contains a model; give another --model_dir, or --resume",
+        f"found a model in {tmp_path}/m; give another --model_dir, or --resume",
     )
     process = succeed(train(*flags, "--updates=20", "--resume"))
     assert process.stdout.startswith("Nothing to train: the training has already ended. 20 updates, ")

@@ -66,7 +66,7 @@ def problem(path):
     return sentence
 
 
-def test_whole_ones_are_said_to_be_whole(model, export, shards):
+def test_undamaged_directories_are_reported_as_undamaged(model, export, shards):
     def said(path):
         checked = check_path(path)
         assert checked.problems == ()
@@ -172,7 +172,7 @@ def test_a_damaged_shard(shards):
     assert f"remove {shards} and run the job again" in problem(shards)
 
 
-def test_a_path_that_is_nothing_known(tmp_path):
+def test_a_path_of_an_unknown_kind(tmp_path):
     assert "found neither a model, nor an export, nor the shards of a job" in problem(tmp_path)
     (tmp_path / "file").touch()
     assert "found neither a model" in problem(tmp_path / "file")

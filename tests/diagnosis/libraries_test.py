@@ -36,7 +36,7 @@ def test_what_is_installed_is_listed_with_the_extra_that_installs_it():
     assert dict(versions.rows())["starlette"].endswith(" (extra web)")
 
 
-def test_a_missing_extra_is_named_and_no_problem(versions_are):
+def test_a_missing_extra_is_named_but_is_not_a_problem(versions_are):
     versions_are(kenlm=None)
     versions = find_versions()
     assert not versions.problems

@@ -37,7 +37,7 @@ def test_what_moses_writes_is_read(lengths, random):
     assert parse_segmentation(line, words, position) == (spans if spans else None)
 
 
-def test_other_fields_are_no_segmentation():
+def test_other_fields_are_not_a_segmentation():
     assert parse_segmentation(LINE, 2, 2) is None
     assert parse_segmentation(LINE + b" ||| 0-0 1-1 ", 2, 2) is None
 

@@ -86,7 +86,7 @@ def test_positions_may_begin_anywhere():
         ),
     ],
 )
-def test_what_does_not_fit_is_told(make, message):
+def test_invalid_arguments_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
 

@@ -92,6 +92,6 @@ def test_arrays_cannot_be_fitted():
         ),
     ],
 )
-def test_what_contradicts_is_refused(values, message):
+def test_contradictory_settings_are_refused(values, message):
     with pytest.raises(ConfigurationError, match=message):
         RecurrentEncoderDecoderConfig(**values)

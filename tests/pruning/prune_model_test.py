@@ -92,7 +92,7 @@ def test_a_model_stored_in_half_precision_stays_so(model, tmp_path):
 
 
 @pytest.mark.parametrize("share", [0, 1])
-def test_a_share_of_nothing_and_of_everything(model, tmp_path, share):
+def test_a_share_of_zero_and_of_one(model, tmp_path, share):
     result = prune_model(model, tmp_path / "pruned", share=share)
     assert result.share == share
     after = ModelDirectory.load(result.path).model

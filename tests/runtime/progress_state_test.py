@@ -110,7 +110,7 @@ def test_errors_of_all_threads_are_counted():
     count_error("without a record, nothing happens")
 
 
-def test_no_other_file_is_lost(path):
+def test_a_file_of_another_kind_is_not_overwritten(path):
     path.write_text("le chat ||| the cat\n")
     with pytest.raises(InputError, match="a file that is not a progress record"), ProgressRecord("encdec-score", path):
         pass

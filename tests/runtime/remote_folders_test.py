@@ -53,7 +53,7 @@ def test_files_that_cannot_be_uploaded_are_kept(monkeypatch):
     shutil.rmtree(kept)
 
 
-def test_a_copy_that_came_short_is_named(monkeypatch):
+def test_an_incomplete_copy_is_named(monkeypatch):
     with StagedFolder("memory://short/folder") as folder:
         (folder / "a").write_bytes(TEXT)
     memory = type(fsspec.filesystem("memory"))
@@ -62,7 +62,7 @@ def test_a_copy_that_came_short_is_named(monkeypatch):
         local_copy("memory://short/folder")
 
 
-def test_a_file_is_no_folder():
+def test_a_file_is_not_a_folder():
     with StagedFolder("memory://one/folder") as folder:
         (folder / "a").write_bytes(TEXT)
     with pytest.raises(InputError, match="memory://one/folder/a: found a file when trying to read it; name a folder"):

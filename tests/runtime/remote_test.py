@@ -212,7 +212,7 @@ def test_a_file_that_changes_while_it_is_read_is_named(store, monkeypatch):  # n
                 pass
 
 
-def test_a_url_is_no_local_path(tmp_path):
+def test_a_url_is_not_a_local_path(tmp_path):
     assert is_url("s3://bucket/x") and not is_url("s3/x") and not is_url(tmp_path) and not is_url("-")
     with pytest.raises(InputError, match="s3:/bucket/x: found a URL in a pathlib.Path, which removes a slash"):
         is_url(pathlib.Path("s3://bucket/x"))

@@ -169,7 +169,7 @@ def small_disk(disk):
     return disk("100k")
 
 
-def test_a_full_disk_is_told_and_left_clean(forward_scorer, tmp_path, small_disk):
+def test_a_full_disk_is_reported_and_left_clean(forward_scorer, tmp_path, small_disk):
     table = write(tmp_path / "table", b"\n".join([GOOD] * 5000))
     full = f"{small_disk}/table: found the disk full when trying to write; free space or name a path"
     with pytest.raises(InputError, match=full):

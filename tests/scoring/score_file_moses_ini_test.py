@@ -28,7 +28,7 @@ def test_moses_ini_is_rewritten_for_the_new_table(forward_scorer, reverse_scorer
     assert sorted(os.listdir(out)) == ["moses.ini", "table.gz"]
 
 
-def test_what_is_to_be_known_of_a_moses_ini_is_in_the_summary(forward_scorer, table, out, inis):
+def test_notices_about_a_moses_ini_are_in_the_summary(forward_scorer, table, out, inis):
     inis["moses_ini"].write_text(INI.replace("PhraseDictionaryMemory", "PhraseDictionaryCompact"))
     summary = score_file(forward_scorer, table, out / "table", **inis)
     assert len(summary.notices) == 1 and "was a PhraseDictionaryCompact" in summary.notices[0]

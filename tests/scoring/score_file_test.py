@@ -55,7 +55,7 @@ def test_a_model_is_a_path_a_directory_or_a_scorer(model_dirs, forward_scorer, t
     assert read(out / "path") == read(out / "directory") == read(out / "scorer")
 
 
-def test_progress_is_told(forward_scorer, table, out):
+def test_progress_is_reported(forward_scorer, table, out):
     told = []
 
     class Counter:

@@ -112,7 +112,7 @@ def test_moses_ini_and_alignments_come_with_the_table(forward_scorer, table, tmp
         assert (out / "sharded" / name).read_text() == whole.replace(str(out / "whole"), str(out / "sharded"))
 
 
-def test_what_cannot_go_on_is_refused(forward_scorer, table, out, monkeypatch):
+def test_jobs_that_cannot_be_run_or_resumed_are_refused(forward_scorer, table, out, monkeypatch):
     for output, options, sentence in (
         ("-", {}, "found the output - with shards"),
         (out / "table", {"dry_run": True}, "found dry_run with work in shards"),

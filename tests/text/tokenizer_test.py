@@ -75,7 +75,7 @@ def test_tokens_are_tokenized_to_themselves(tokenizer):
     assert tokenizer(once).numpy().tolist() == once.numpy().tolist()
 
 
-def test_without_tensorflow_text_the_user_is_told(monkeypatch):
+def test_a_missing_tensorflow_text_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_text", None)
     with pytest.raises(ImportError, match="needs tensorflow-text, .*: install it, or give text that is already"):
         Tokenizer()

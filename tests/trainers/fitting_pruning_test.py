@@ -66,7 +66,7 @@ def test_gradual_pruning_ends_at_its_share_and_keeps_a_model_of_it(data, tmp_pat
     assert pruned_share(ModelDirectory.load(tmp_path / "m").model) == pytest.approx(0.8, abs=0.01)
 
 
-def test_what_does_not_fit_is_said(data, dense, pruned, tmp_path):
+def test_contradictory_pruning_settings_are_refused(data, dense, pruned, tmp_path):
     def error(kind, **settings):
         with pytest.raises(kind) as caught:
             train_tiny(data, tmp_path / "m", updates=10, **settings)

@@ -54,7 +54,7 @@ def test_low_precision_a_schedule_another_optimizer_and_smoothed_labels_are_resu
 def test_an_existing_model_is_not_overwritten(training_files, trained):
     path, data = trained[0].model_dir, TrainingData(phrase_table=training_files / "table.gz")
     before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
-    with pytest.raises(ValueError, match=f"{path} already contains a model; give another model_dir, or resume"):
+    with pytest.raises(ValueError, match=f"found a model in {path}; give another model_dir, or resume"):
         train_tiny(data, path, updates=1)
     with pytest.raises(ValueError, match="found units=9, expected units=8 as in the training to resume"):
         train_tiny(data, path, resume=True, updates=50, model={"units": 9})
@@ -330,5 +330,5 @@ def test_a_training_in_a_store_goes_on_from_the_last_checkpoint_when_its_machine
         for one, other in zip(*(model.get_weights() for model in models), strict=True):
             np.testing.assert_array_equal(one, other)
     ModelDirectory.load(tmp_path / "killed")  # its checksums are those of its files
-    with pytest.raises(ValueError, match=f"{url} already contains a model"):
+    with pytest.raises(ValueError, match=f"found a model in {url}"):
         train_tiny(tsv, url, updates=6, round_updates=2)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # matplotlib 3.10 lacks RcKeyType
 BLUE, ORANGE, GREEN, VERMILION, SKY, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7"
 COLOURS = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY)
 INK, GREY = "#1a1c1f", "#54595f"
-# For densities, gates and attention: it goes from light to dark, also when printed in grey. The map for densities
+# For densities, gates and attention: it goes from light to dark, even when printed in grey. The map for densities
 # leaves out the lightest colours, which would be invisible on white.
 COLOUR_MAP = matplotlib.colormaps["YlGnBu"]
 DENSITY_MAP = ListedColormap(COLOUR_MAP(np.linspace(0.2, 1, 256)))
@@ -199,7 +199,7 @@ def draw_attention(source: Sequence[str], target: Sequence[str], weights: np.nda
     axes.set_yticks(range(rows), [_short(word) for word in (*target, END_OF_SEQUENCE)], fontsize=9)
     axes.set(xlabel="source token", ylabel="target token")
     axes.grid(False)
-    figure.colorbar(image, ax=axes, shrink=0.85, label="weight of attention")
+    figure.colorbar(image, ax=axes, shrink=0.85, label="attention weight")
     return figure
 
 

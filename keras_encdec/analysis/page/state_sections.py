@@ -102,7 +102,7 @@ def attention_section(translations: Sequence[TextHypothesis]) -> Section:
             for read, weight in zip((*best.source_words, END_OF_SEQUENCE), weights, strict=True):
                 rows.append((number, word, read, round(float(weight), 5)))
     body = fill("sections.html", "attention", drawings=pictures.values())
-    table = Table("Weights of attention", ("sentence", "target token", "source token", "weight"), rows)
+    table = Table("Attention weights", ("sentence", "target token", "source token", "weight"), rows)
     return Section("attention", "Attention", body, {"attention": table}, pictures)
 
 

@@ -1,4 +1,4 @@
-"""Reads the histories of trainings, and writes the section that shows them."""
+"""Reads the histories of training runs, and writes the section that shows them."""
 
 import dataclasses
 import json
@@ -95,7 +95,7 @@ MEASURES = {
 
 
 def training_section(runs: Sequence[TrainingRun]) -> Section:
-    """Writes perplexity, log-likelihood, gradients, learning rate and speed over the updates of trainings.
+    """Writes perplexity, log-likelihood, gradients, learning rate and speed over the updates of training runs.
 
     Args:
         runs: list of TrainingRun.
@@ -117,7 +117,7 @@ def training_section(runs: Sequence[TrainingRun]) -> Section:
 
 
 def draw_training(runs: Sequence[TrainingRun], names: Sequence[tuple[str, str]], label: str) -> Figure:
-    """Draws a measurement of trainings over their updates.
+    """Draws a measurement of training runs over their updates.
 
     Args:
         runs: list of TrainingRun. Each has its own colour.

@@ -70,7 +70,7 @@ class DecoderWeights(NamedTuple):
                     f"found no weight of {name}", f"expected weights of {', '.join(lengths)}", "add it to the weights"
                 )
             if len(weights[name]) != length:
-                reason = f"{length}, as the phrase table has scores" if name == TRANSLATION_MODEL else "1"
+                reason = f"{length}, one for each score of the table" if name == TRANSLATION_MODEL else "1"
                 raise InputError(
                     f"found {len(weights[name])} weights of {name}",
                     f"expected {reason}",

@@ -275,7 +275,7 @@ def _read_giza(path: FilePath, lines: Iterator[tuple[int, bytes]]) -> _LinksFile
             raise InputError(
                 f"found sentence pair {pair} again, as on line {line_of_pair[pair]}",
                 "expected each pair once",
-                "evaluate files whose pairs are numbered from 1 one by one",
+                "evaluate joined files separately, each with its pairs numbered from 1",
                 path,
                 number,
             )

@@ -124,10 +124,9 @@ def _kneser_ney_discounts(pairs_by_count: Float32) -> Float32:
         if not pairs_by_count[count]:
             times = ("once", "twice", "three times")[count - 1]
             raise InputError(
-                f"found no phrase pair that was extracted {times}, which Kneser-Ney smoothing estimates its discounts "
-                "from",
-                "expected more text",
-                "use another --smoothing",
+                f"found no phrase pair that was extracted {times}",
+                "expected some, to estimate the discounts of Kneser-Ney smoothing",
+                "give more text, or use another --smoothing",
             )
     one, two, three, four = pairs_by_count[1:5]
     share = one / (one + 2 * two)

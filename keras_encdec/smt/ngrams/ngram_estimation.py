@@ -65,7 +65,7 @@ class NgramSummary(FileSummary):
     def __str__(self) -> str:
         counts = ", ".join(f"{count:,}" for count in self.ngrams)
         default = ", ".join(map(str, self.fallback))
-        default = f" (default discounts for order {default}: little text)" if default else ""
+        default = f" (default discounts for order {default}: too little text)" if default else ""
         return (
             f"n-grams of order 1 to {len(self.ngrams)}: {counts}, from {self.lines:,} sentences{default} in "
             f"{self.seconds:,.1f} s: {self._result}"

@@ -142,7 +142,7 @@ def check_ngram_model(path: FilePath) -> None:
 
     Raises:
         ImportError: if kenlm is not installed.
-        InputError: if it cannot be read, or begins otherwise.
+        InputError: if it cannot be read, or does not begin like an n-gram model.
     """
     check_extra("ngram", "An n-gram model", "kenlm")
     with InputLines(path) as lines:

@@ -146,7 +146,7 @@ function drawAttention() {
     element("thead", {}, element("tr", {}, element("th", {scope: "col", class: "soft"}, "target ↓ source →"), ...head)),
     element("tbody", {}, ...rows));
   answer.replaceChildren(element("div", {class: "scrolling", tabindex: "0", role: "region", "aria-label":
-    "Weights of attention"}, made));
+    "Attention weights"}, made));
 }
 
 function strip(values) {

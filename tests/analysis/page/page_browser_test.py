@@ -72,7 +72,7 @@ def script(browser, code, *arguments):
     return browser.execute_script(code, *arguments)
 
 
-def test_figures_are_there_and_nothing_is_cut_off(opened):
+def test_figures_are_drawn_and_nothing_is_cut_off(opened):
     assert painted(opened, "words") == 60
     first = painted(opened, "scores")
     assert 99_000 < first < 100_000, "without the lowest scores"

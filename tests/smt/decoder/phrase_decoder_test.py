@@ -218,7 +218,7 @@ def test_several_processes_write_the_same_list(folder, tmp_path):
     ("weights", "sentence"),
     [
         ({**WEIGHTS, "LM0": [0.5, 0.5]}, "found 2 weights of LM0, expected 1"),
-        (initial_weights(4), "found 4 weights of TranslationModel0, expected 2, as the phrase table has scores"),
+        (initial_weights(4), "found 4 weights of TranslationModel0, expected 2, one for each score of the table"),
         ({name: WEIGHTS[name] for name in NAMES[1:]}, "found no weight of Distortion0, expected weights"),
         ({**WEIGHTS, "RNN0": [0, 0.5]}, 'found weights of RNN0, expected features of the decoder only, .* "RNN0= 0 0"'),
     ],

@@ -105,7 +105,7 @@ def test_the_file_is_a_standard_arpa_file(tmp_path):
     assert [len(line) for line in fields] == [3] * 6 + [2] * 7
     assert fields[1][0] == "-99" and fields[2][2] == "0"  # nothing predicts <s>, nothing follows </s>
     assert summary.fallback == (2,) and summary.ngrams == (6, 7) and summary.lines == 3
-    expected = "n-grams of order 1 to 2: 6, 7, from 3 sentences (default discounts for order 2: little text) in "
+    expected = "n-grams of order 1 to 2: 6, 7, from 3 sentences (default discounts for order 2: too little text) in "
     assert str(summary).startswith(expected)
 
 
