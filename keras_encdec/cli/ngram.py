@@ -9,7 +9,7 @@ def main(arguments: Arguments, options: NgramOptions) -> None:
     from keras_encdec.runtime.progress import ReadingProgress
     from keras_encdec.smt.ngrams.ngram_estimation import estimate_ngrams
 
-    check_paths(inputs=[arguments["input"]], outputs=[arguments["output"]])
+    check_paths(inputs=[arguments["input"], arguments["vocabulary"]], outputs=[arguments["output"]])
     show_summary(estimate_ngrams(**arguments, options=options, progress=ReadingProgress))
 
 
@@ -21,6 +21,10 @@ COMMAND = task_command(
         "input": "Tokenized sentences, one per line, plain or gzipped; - is the standard input.",
         "output": "ARPA file to write; gzipped if its name ends in .gz. It appears when it is complete. - is the "
         "standard output. Commands read it with kenlm, from the extra ngram.",
+    },
+    optional={
+        "vocabulary": "Text, or list of words, whose words the model has; all others are the unknown word. --min_count "
+        "then counts in this file. Default: the input.",
     },
     example="encdec-ngram --input=train.fr --output=lm.arpa.gz --order=5",
     guide="decoding",

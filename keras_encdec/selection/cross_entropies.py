@@ -5,12 +5,13 @@ import hashlib
 import math
 import os
 import threading
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from keras_encdec.errors import InputError
+from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.formats import FilePath, Record, model_words, pair_format
 from keras_encdec.formats.fields import split_tokens
 from keras_encdec.formats.pair_format import WordPair
@@ -19,7 +20,7 @@ from keras_encdec.runtime.files import is_file
 from keras_encdec.runtime.shards import Shard, ShardResult, windows
 from keras_encdec.scoring.text_scorer import ModelOrPath, TextScorer
 from keras_encdec.selection.selection_options import TRANSLATION_MODELS, ScoringMethod, SelectionOptions
-from keras_encdec.smt.ngrams.ngram_model import NgramModel
+from keras_encdec.smt.ngrams.ngram_model import NgramModel, arpa_words
 from keras_encdec.task_options import UnknownWordsOption
 from keras_encdec.text.vocabulary import UNKNOWN
 from keras_encdec.trained_model import check_has_source, check_is_language_model
@@ -159,6 +160,7 @@ class NgramEntropies:
     Args:
         path: ARPA file, or a binary file of KenLM.
         side: str. "source" or "target".
+        encoding: str. Encoding of an ARPA file. Defaults to `None`: UTF-8.
 
     Raises:
         ImportError: if kenlm is not installed.
@@ -168,8 +170,8 @@ class NgramEntropies:
         - Heafield, 2011, "KenLM: Faster and Smaller Language Model Queries" (WMT, W11-2123)
     """
 
-    def __init__(self, path: str | os.PathLike[str], side: str) -> None:
-        self._side, self._model = ("source", "target").index(side), NgramModel(path)
+    def __init__(self, path: str | os.PathLike[str], side: str, encoding: str | None = None) -> None:
+        self._side, self._model = ("source", "target").index(side), NgramModel(path, encoding)
 
     def __call__(self, pairs: Sequence[TextPair]) -> np.ndarray:
         """See `CrossEntropies`."""
@@ -271,15 +273,20 @@ def open_entropies(
 
     Raises:
         ImportError: if kenlm is needed and is not installed.
-        InputError: if a model cannot be used, or the language models of a side have different vocabularies.
+        InputError: if a model cannot be used, or the language models of a side have different vocabularies. Warns
+            if those of n-gram models in ARPA files differ.
     """
     vocabularies: dict[str, list[str]] = {}
+    ngram_words: dict[str, frozenset[bytes]] = {}
     for name in names:
         flag, model, side = f"--{name}", models[name], name.rpartition("_")[2]
         if name in TRANSLATION_MODELS:
             yield TranslationEntropies(model, name.startswith("reverse"), flag, options.end_weight, options.max_unknown)
         elif isinstance(model, str | os.PathLike) and is_file(model):
-            yield NgramEntropies(model, side)
+            words = arpa_words(model)
+            if words and ngram_words.setdefault(side, words) != words:
+                _warn_of_vocabularies(side)
+            yield NgramEntropies(model, side, options.encoding)
         else:
             entropies = LanguageModelEntropies(model, side, flag)
             if entropies.vocabulary != vocabularies.setdefault(side, entropies.vocabulary):
@@ -290,6 +297,15 @@ def open_entropies(
                     entropies.path,
                 )
             yield entropies
+
+
+def _warn_of_vocabularies(side: str) -> None:
+    message = (
+        f"found different words in the n-gram models --in_domain_{side} and --general_{side}, expected one vocabulary: "
+        "a small model finds unknown words more probable than a large one, and lines of them may be selected first; "
+        "estimate both with encdec-ngram --vocabulary=FILE --min_count=2, where FILE is the text of the domain."
+    )
+    warnings.warn(EncdecWarning(message), stacklevel=3)
 
 
 class CorpusFiles(NamedTuple):

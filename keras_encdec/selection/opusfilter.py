@@ -1,10 +1,12 @@
 """Filters for OpusFilter, whose YAML configuration names them with `module: keras_encdec.selection.opusfilter`."""
 
 import itertools
+import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
 from keras_encdec.configuration import ConfigurationError
+from keras_encdec.formats import model_words
 from keras_encdec.selection.cross_entropies import TextPair, TranslationEntropies
 from keras_encdec.selection.selection_options import dual_conditional_cross_entropy
 
@@ -19,8 +21,16 @@ except ImportError as error:
 _BATCH = 4096
 
 
+def _has_words(side: str) -> bool:
+    return bool(model_words(side, factored=False))
+
+
 class _EntropyFilter(FilterABC):
-    """Base class of the filters: it scores pairs in batches, even where OpusFilter filters pair by pair."""
+    """Base class of the filters: it scores pairs in batches, even where OpusFilter filters pair by pair.
+
+    A pair with an empty side is rejected: its score is infinite, or minus infinity where high scores are accepted. A
+    model would find an empty target rather probable.
+    """
 
     def score(self, pairs: Iterable[Sequence[str]]) -> Iterator[float]:
         """Yields the score of each pair of source and target text. The pairs may be an infinite iterator."""
@@ -41,7 +51,11 @@ class _EntropyFilter(FilterABC):
             for pair in batch:
                 if len(pair) != 2:
                     raise ConfigurationError("found %s files, expected 2: source and target", len(pair))
-            yield from zip(batch, self._scores([(source, target) for source, target in batch]), strict=True)
+            scored = [index for index, pair in enumerate(batch) if all(map(_has_words, pair))]
+            scores = [-math.inf if self.score_direction == CLEAN_HIGH else math.inf] * len(batch)
+            for index, score in zip(scored, self._scores([(batch[i][0], batch[i][1]) for i in scored]), strict=True):
+                scores[index] = score
+            yield from zip(batch, scores, strict=True)
 
     def _scores(self, pairs: Sequence[TextPair]) -> list[float]:
         raise NotImplementedError
@@ -62,6 +76,7 @@ class TranslationEntropyFilter(_EntropyFilter):
         model_dir: str. Directory of the model, relative to OpusFilter's working directory, or name of a model that
             comes with the package.
         threshold: float. Largest score that is accepted. Defaults to `5.0`; look at the scores of your corpus first.
+            A pair with an empty side is rejected.
         reverse: bool. Whether the model was trained with `--reverse`: -ln p(source | target). Defaults to `False`.
         end_weight: float. Number of tokens that the end of sequence counts as, see `TranslationEntropies`. Defaults to
             `1.0`.
@@ -73,7 +88,7 @@ class TranslationEntropyFilter(_EntropyFilter):
     """
 
     score_direction = CLEAN_LOW
-    accept_threshold, reject_threshold = float("inf"), -1.0  # a cross-entropy is never negative
+    accept_threshold, reject_threshold = math.inf, -1.0  # a cross-entropy is never negative
 
     def __init__(
         self, model_dir: str, threshold: float = 5.0, reverse: bool = False, end_weight: float = 1.0, **kwargs: object
@@ -113,7 +128,7 @@ class DualEntropyFilter(_EntropyFilter):
     """
 
     score_direction = CLEAN_HIGH
-    accept_threshold, reject_threshold = -1.0, float("inf")
+    accept_threshold, reject_threshold = -math.inf, math.inf
 
     def __init__(
         self,

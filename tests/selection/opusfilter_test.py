@@ -29,6 +29,14 @@ def forward(filters, model_dirs):
     return filters.TranslationEntropyFilter(str(model_dirs / "forward"))
 
 
+def entropies_of(model_dirs):
+    """The cross-entropies of PAIRS by the models of both directions; infinite if a side is empty."""
+    values = [TranslationEntropies(model_dirs / name, name == "reverse")(PAIRS) for name in ("forward", "reverse")]
+    for each in values:
+        each[[not (source and target) for source, target in PAIRS]] = np.inf
+    return values
+
+
 def test_the_guides_configuration_runs_in_opusfilter(model_dirs, tmp_path):
     """As `opusfilter filter.yaml` does, with the scores of TranslationEntropies."""
     from opusfilter.opusfilter import OpusFilter
@@ -43,7 +51,7 @@ def test_the_guides_configuration_runs_in_opusfilter(model_dirs, tmp_path):
     names = [next(iter(entry)) for step in config["steps"] for entry in step["parameters"]["filters"]]
     assert sorted(names) == ["DualEntropyFilter", "TranslationEntropyFilter"] * (len(names) // 2)
 
-    entropies = [TranslationEntropies(model_dirs / name, name == "reverse")(PAIRS) for name in ("forward", "reverse")]
+    entropies = entropies_of(model_dirs)
     middle = [float(np.median(entropies[0])), 0.0]
     for step in config["steps"]:
         for entry, threshold in zip(step["parameters"]["filters"], middle, strict=True):
@@ -56,9 +64,20 @@ def test_the_guides_configuration_runs_in_opusfilter(model_dirs, tmp_path):
 
 def test_scores_are_the_cross_entropies_of_both_models(filters, forward, model_dirs):
     dual = filters.DualEntropyFilter("forward", "reverse", workdir=str(model_dirs), threshold=0.0)
-    entropies = [TranslationEntropies(model_dirs / name, name == "reverse")(PAIRS) for name in ("forward", "reverse")]
+    entropies = entropies_of(model_dirs)
     np.testing.assert_allclose(list(forward.score(PAIRS)), entropies[0], rtol=1e-6)
-    np.testing.assert_allclose(list(dual.score(PAIRS)), dual_conditional_cross_entropy(*entropies), rtol=1e-5)
+    scored = np.isfinite(entropies[0])
+    expected = np.full(len(PAIRS), -np.inf)  # the score of encdec-select
+    expected[scored] = dual_conditional_cross_entropy(*(each[scored] for each in entropies))
+    np.testing.assert_allclose(list(dual.score(PAIRS)), expected, rtol=1e-5)
+
+
+def test_a_pair_with_an_empty_side_is_rejected(filters, forward, model_dirs, monkeypatch):
+    dual = filters.DualEntropyFilter("forward", "reverse", workdir=str(model_dirs), threshold=0.0)
+    monkeypatch.setattr(forward, "threshold", 1e9)
+    for each in (forward, dual):
+        assert list(each.decisions(PAIRS)) == [True, True, False, False, True]
+        assert list(each.decisions([("", ""), (" ", "\t")])) == [False, False]
 
 
 def test_decisions_agree_however_pairs_are_filtered(filters, forward, monkeypatch):

@@ -4,6 +4,7 @@ import dataclasses
 import gzip
 import importlib
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from interrupted import interrupted
 from toy_models import save_model
 
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.errors import InputError
+from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.scoring import TextScorer
 from keras_encdec.selection import (
     NgramEntropies,
@@ -21,6 +22,7 @@ from keras_encdec.selection import (
     dual_conditional_cross_entropy,
     select_pairs,
 )
+from keras_encdec.smt import NgramModel, estimate_ngrams
 
 PAIRS = [
     ("le chat", "the cat"),
@@ -145,6 +147,34 @@ def test_language_models_of_the_domain_are_compared(corpus, out, language_models
     (corpus / "broken").write_text("no model")
     with pytest.raises(InputError, match=r"broken: found a file that KenLM cannot read"):
         NgramEntropies(corpus / "broken", "source")
+
+
+def test_an_n_gram_model_has_the_encoding_of_the_corpus(tmp_path):
+    (tmp_path / "text").write_bytes("été\nun été\n".encode("latin-1"))
+    (tmp_path / "tsv").write_bytes("x\tété\nx\tun été\n".encode("latin-1"))
+    estimate_ngrams(tmp_path / "text", tmp_path / "model", order=2, encoding="latin-1")
+    models = {"in_domain_target": tmp_path / "model", "general_target": tmp_path / "model"}
+    given = {"format": "tsv", "method": "moore_lewis", "top": 1, "encoding": "latin-1"}
+    select_pairs(tmp_path / "tsv", tmp_path / "out", models, scores=tmp_path / "scores", **given)
+    first = float((tmp_path / "scores").read_text("latin-1").split("\n")[0].split("\t")[3])
+    expected = -NgramModel(tmp_path / "model", "latin-1").score(["été"]) * math.log(10) / 2
+    assert first == pytest.approx(expected, rel=1e-5)
+
+
+def test_n_gram_models_of_different_words_cause_a_warning(tmp_path):
+    (tmp_path / "domain").write_text("a b a b\nb c\n")
+    (tmp_path / "all").write_text("a b d e\nd e\n")
+    (tmp_path / "tsv").write_text("x\ta b d e\nx\td e\n")
+    estimate_ngrams(tmp_path / "domain", tmp_path / "in", order=2)
+    estimate_ngrams(tmp_path / "all", tmp_path / "general", order=2)
+    models = {"in_domain_target": tmp_path / "in", "general_target": tmp_path / "general"}
+    given = {"format": "tsv", "method": "moore_lewis", "top": 1}
+    with pytest.warns(EncdecWarning, match="found different words in the n-gram models --in_domain_target and"):
+        select_pairs(tmp_path / "tsv", tmp_path / "out", models, **given)
+    estimate_ngrams(tmp_path / "all", tmp_path / "general", order=2, vocabulary=tmp_path / "domain")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", EncdecWarning)
+        select_pairs(tmp_path / "tsv", tmp_path / "out", models, **given)
 
 
 def test_a_no_break_space_is_part_of_a_token(tmp_path):

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_encdec.configuration import hyperparameter
-from keras_encdec.errors import FilePath, InputError
+from keras_encdec.errors import FilePath, InputError, quoted
 from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.fields import split_tokens
 from keras_encdec.runtime.files import check_distinct_files
@@ -35,7 +35,14 @@ _LOG10_ZERO = -99.0
 class NgramOptions(EncodingOption):
     """Options of `estimate_ngrams`."""
 
-    order: int = hyperparameter(5, "Number of words in the longest n-grams.", minimum=1)
+    order: int = hyperparameter(
+        5, "Number of words in the longest n-grams. KenLM reads models from order 2 on, usually up to 6.", minimum=2
+    )
+    min_count: int = hyperparameter(
+        1,
+        "Fewest occurrences of a word that the model has; all others are the unknown word. Default: 1, all words.",
+        minimum=1,
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,6 +84,7 @@ def estimate_ngrams(
     output: FilePath,
     options: NgramOptions | None = None,
     *,
+    vocabulary: FilePath | None = None,
     progress: Callable[[InputLines, str], Progress] = Progress,
     **values: object,
 ) -> NgramSummary:
@@ -95,6 +103,10 @@ def estimate_ngrams(
     sentence is long enough. These are the definitions of KenLM's `lmplz`. If the counts of an order do not give
     0 < D_k <= k, its discounts are 0.5, 1 and 1.5, as with `lmplz --discount_fallback`.
 
+    With `vocabulary` or `min_count`, words that the model does not have are read as the word `<unk>`, so `<unk>` has
+    the probability of such words in the text. Models of the same vocabulary can be compared, as Moore and Lewis (2010)
+    do to select data.
+
     Memory holds the numbers of all words of the text, and the distinct n-grams of each order.
 
     Args:
@@ -102,6 +114,8 @@ def estimate_ngrams(
             line is an empty sentence.
         output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
         options: NgramOptions. Defaults to `None`: those of the command.
+        vocabulary: text, or list of words, whose words the model has; `min_count` then refers to this file. Defaults to
+            `None`: `input` itself.
         progress: function that takes the InputLines that are read and the name of the units, and returns a Progress,
             such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.
@@ -111,7 +125,8 @@ def estimate_ngrams(
 
     Raises:
         ConfigurationError: a ValueError, for options that cannot be used.
-        InputError: when the text cannot be read, or has one of the words `<s>`, `</s>` and `<unk>`.
+        InputError: when the text cannot be read, or has one of the words `<s>`, `</s>` and `<unk>` or a carriage
+            return inside a line.
 
     Example:
 
@@ -122,16 +137,28 @@ def estimate_ngrams(
         - Heafield et al., 2013, "Scalable Modified Kneser-Ney Language Model Estimation" (P13-2121)
     """
     check_distinct_files(input, output)
+    check_distinct_files(vocabulary, output)
     options = NgramOptions.combined(options, values)
     start, file_encoding = time.monotonic(), FileEncoding(options.encoding)
     with open_output(output) as file:
+        known: list[bytes] | None = None
+        if vocabulary is not None:
+            with InputLines(vocabulary) as lines:
+                given, ids, _ = _read(lines, file_encoding, Progress(lines, "sentences"))
+            known = _frequent(given, ids, options.min_count)
         with InputLines(input) as lines, progress(lines, "sentences") as shown:
-            vocabulary, ids, lengths = _read(lines, file_encoding, shown)
-        orders = _counted(ids, lengths, options.order, len(vocabulary))
+            words, ids, lengths = _read(lines, file_encoding, shown)
+        if known is None and options.min_count > 1:
+            known = _frequent(words, ids, options.min_count)
+        if known is not None:
+            numbers = {word: number for number, word in enumerate(known)}
+            ids = np.array([numbers.get(word, _UNKNOWN_ID) for word in words], np.int64)[ids]
+            words = known
+        orders = _counted(ids, lengths, options.order, len(words))
         fallback = tuple(number for number, ngrams in enumerate(orders, start=1) if ngrams.smooth())
         file.write(b"\\data\\\n")
         file.writelines(b"ngram %d=%d\n" % (number, len(ngrams.words)) for number, ngrams in enumerate(orders, start=1))
-        for section in _sections(orders, vocabulary):
+        for section in _sections(orders, words):
             file.writelines(section)
         file.write(b"\n\\end\\\n")
     sizes = tuple(len(ngrams.words) for ngrams in orders)
@@ -158,12 +185,27 @@ def _read(lines: InputLines, encoding: FileEncoding, shown: Progress) -> tuple[l
                     lines.path,
                     lines.line_number,
                 )
+            if b"\r" in word:  # ends a line for KenLM and SRILM
+                raise InputError(
+                    f"found a carriage return in the word {quoted(word)}",
+                    "expected carriage returns at the ends of lines only, one each",
+                    "convert the ends of lines",
+                    lines.path,
+                    lines.line_number,
+                )
         ids.append(_BEGIN_ID)
         ids += [vocabulary.setdefault(word, len(vocabulary)) for word in words]
         ids.append(_END_ID)
         lengths.append(len(words) + 2)
         shown.add(1)
     return list(vocabulary), np.array(ids, np.int64), np.array(lengths, np.int64)
+
+
+def _frequent(words: list[bytes], ids: Integers, min_count: int) -> list[bytes]:
+    """Returns the special words, and those that occur often enough."""
+    counts = np.bincount(ids, minlength=len(words))
+    counts[: len(_SPECIAL)] = min_count
+    return [words[number] for number in np.flatnonzero(counts >= min_count)]
 
 
 class _Ngrams:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from keras_encdec.errors import FilePath, InputError, quoted, shortened
 from keras_encdec.formats.encodings import FileEncoding
-from keras_encdec.formats.fields import LARGEST
+from keras_encdec.formats.fields import LARGEST, split_tokens
 from keras_encdec.runtime.imports import check_extra
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.remote_folders import LocalFiles
@@ -150,6 +150,19 @@ def check_ngram_model(path: FilePath) -> None:
         if not first.startswith(_BINARY) and first.strip() != b"\\data\\":
             found = f"found {quoted(first)} as the first line that is not empty"
             raise InputError(found, "expected \\data\\, or a binary file of KenLM", _REMEDY, path, lines.line_number)
+
+
+def arpa_words(path: FilePath) -> frozenset[bytes] | None:
+    """Reads the words of an ARPA file, in its encoding; returns `None` for a binary file, which cannot be asked."""
+    with InputLines(path) as lines:
+        words = set()
+        for line in lines:
+            if line.startswith((_BINARY, b"\\2-grams:", b"\\end\\")):
+                break
+            fields = split_tokens(line)
+            if len(fields) in (2, 3) and not line.startswith(b"ngram "):
+                words.add(fields[1])
+        return frozenset(words) or None
 
 
 @contextlib.contextmanager

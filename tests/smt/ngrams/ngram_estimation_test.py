@@ -1,5 +1,6 @@
 """Estimation of n-gram models: modified Kneser-Ney."""
 
+import collections
 import itertools
 import math
 import random
@@ -65,14 +66,29 @@ def test_probabilities_of_all_words_add_up_to_1_after_any_context(tmp_path, orde
         assert sum(10 ** model.advance(state, word)[0] for word in words) == pytest.approx(1, abs=1e-5)
 
 
-def test_probabilities_of_single_words_are_those_of_the_definition(tmp_path):
-    """KenLM reads no model of single words, so the file is read here."""
+@pytest.mark.parametrize("of_another_text", [False, True])
+def test_words_outside_the_vocabulary_are_the_unknown_word(tmp_path, of_another_text):
     text = zipfian_text(200)
-    (tmp_path / "text").write_text("".join(" ".join(words) + "\n" for words in text))
-    estimate_ngrams(tmp_path / "text", tmp_path / "arpa", order=1)
-    oracle = KneserNeyOracle(text, 1)
-    for word, log10 in unigrams(tmp_path / "arpa"):
-        assert word == "<s>" or 10**log10 == pytest.approx(oracle.probability((), word), rel=1e-5)
+    of_words = zipfian_text(40) if of_another_text else text
+    for name, sentences in (("text", text), ("words", [*of_words, ["absent", "absent"]])):
+        (tmp_path / name).write_text("".join(" ".join(words) + "\n" for words in sentences))
+    counts = collections.Counter(itertools.chain.from_iterable(of_words))
+    known = {word for word, count in counts.items() if count >= 3}
+    replaced = [[word if word in known else "<unk>" for word in words] for words in text]
+    assert any("<unk>" in words for words in replaced)
+    given = {"vocabulary": tmp_path / "words"} if of_another_text else {}
+    estimate_ngrams(tmp_path / "text", tmp_path / "arpa", order=3, min_count=3 if not of_another_text else 2, **given)
+    if of_another_text:
+        known = {word for word, count in counts.items() if count >= 2} | {"absent"}
+        replaced = [[word if word in known else "<unk>" for word in words] for words in text]
+    words = {word for word, _ in unigrams(tmp_path / "arpa")} - {"<s>", "</s>", "<unk>"}
+    assert words == known
+    model, oracle = NgramModel(tmp_path / "arpa"), KneserNeyOracle(replaced, 3)
+    oracle.words |= known
+    for context in [(), ("<s>",), ("<unk>",), ("w0", "<unk>"), ("<s>", "w1"), ("w1", "w0")]:
+        for word in sorted(oracle.words):
+            expected = oracle.probability(context, word)
+            assert probability(model, context, word) == pytest.approx(expected, rel=1e-5), (context, word)
 
 
 def unigrams(path):
@@ -114,8 +130,14 @@ def test_unusable_text_leaves_the_output_unchanged(tmp_path):
     (tmp_path / "text").write_text("a\nb <s> c\n")
     with pytest.raises(InputError, match="text, line 2: found the word <s>, expected words other than"):
         estimate_ngrams(tmp_path / "text", tmp_path / "arpa")
-    with pytest.raises(ConfigurationError, match="found order=0, expected a whole number, 1 or more"):
-        estimate_ngrams(tmp_path / "text", tmp_path / "arpa", order=0)
+    with pytest.raises(ConfigurationError, match="found order=1, expected a whole number, 2 or more"):
+        estimate_ngrams(tmp_path / "text", tmp_path / "arpa", order=1)
+    with pytest.raises(ConfigurationError, match="found one file for two purposes"):
+        estimate_ngrams(tmp_path / "text", tmp_path / "arpa", vocabulary=tmp_path / "arpa")
+    for line in (b"a b\r\r\n", b"a\rb\n"):
+        (tmp_path / "returns").write_bytes(b"a\r\n" + line)
+        with pytest.raises(InputError, match="returns, line 2: found a carriage return in the word "):
+            estimate_ngrams(tmp_path / "returns", tmp_path / "arpa")
     with pytest.raises(ConfigurationError, match="found one file for two purposes"):
         estimate_ngrams(tmp_path / "text", tmp_path / "text")
     assert (tmp_path / "arpa").read_text() == "before"
