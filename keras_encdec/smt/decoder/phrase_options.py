@@ -19,6 +19,7 @@ from keras_encdec.formats.moses_features import (
 from keras_encdec.formats.phrase_table import PhraseTableRecord, log_score
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.progress import Progress
+from keras_encdec.smt.ngrams.ngram_estimation import SENTENCE_BEGIN, SENTENCE_END, UNKNOWN
 from keras_encdec.smt.ngrams.ngram_model import NgramModel
 
 # The value of the feature `UnknownWordPenalty0` for each unknown word, as in Moses.
@@ -107,6 +108,7 @@ def initial_weights(num_scores: int) -> dict[str, list[float]]:
 
 
 LN_10 = math.log(10)
+_SPECIAL = frozenset({UNKNOWN.decode(), SENTENCE_BEGIN.decode(), SENTENCE_END.decode()})
 # Number of words in the longest source phrases, as in Moses.
 LONGEST_PHRASE = 20
 
@@ -118,7 +120,7 @@ class PhraseOption(NamedTuple):
     """A phrase that may translate a source phrase.
 
     Attributes:
-        text: str. Its words, escaped, separated by spaces.
+        text: str. Its words, escaped, separated by spaces; empty if the source phrase is deleted.
         words: tuple of str. These words, with or without escapes, as the language model has them.
         scores: tuple of float. ln of the scores of the table; 0 for an unknown word.
         score: float. The weighted sum of its features, without the language model and the distortion.
@@ -167,7 +169,7 @@ def read_phrases(
     for record in records:
         shown.add(1)
         source = " ".join(model_words(record.source))
-        if record.parsed and source in sources and (target := model_words(record.target)):
+        if record.parsed and source in sources:
             scores = [float(score) for score in record.parsed.scores]
             # `read_phrase_scores` leaves such pairs out, because Moses has not translated with them. The decoder, which
             # would silently translate without them, refuses the table instead.
@@ -179,7 +181,8 @@ def read_phrases(
                     lines.path,
                     lines.line_number,
                 )
-            phrases.setdefault(source, []).append((escape(" ".join(target)), tuple(map(log_score, scores))))
+            target = " ".join(model_words(record.target))  # may be empty: the phrase is deleted
+            phrases.setdefault(source, []).append((escape(target), tuple(map(log_score, scores))))
     return phrases
 
 
@@ -231,7 +234,7 @@ class TranslationOptionFinder:
         return self._options[source]
 
     def _option(self, text: str, scores: tuple[float, ...], is_unknown: bool = False) -> PhraseOption:
-        words = tuple(map(self._word, text.split(" ")))
+        words = tuple(map(self._word, text.split(" "))) if text else ()
         weights, state, log10 = self._weights, self._model.empty, 0.0
         for word in words:
             log10_of_word, state = self._model.advance(state, word)
@@ -242,6 +245,6 @@ class TranslationOptionFinder:
         return PhraseOption(text, words, scores, score, score + weights.language_model * log10 * LN_10, is_unknown)
 
     def _word(self, word: str) -> str:
-        """Returns a word as the model has it, with or without escapes."""
+        """Returns a word as the model has it, with or without escapes. An escaped `</s>` in a text ends no sentence."""
         plain = unescape(word)
-        return plain if plain in self._model and word not in self._model else word
+        return plain if plain in self._model and word not in self._model and plain not in _SPECIAL else word

@@ -27,16 +27,17 @@ class PhraseTranslation:
         features: dict from the name of a feature of Moses to list of float.
         total: float. The weighted sum of the features and of the penalty of unknown words, which is not in `features`.
         segmentation: str. `source=target` for each phrase, with the first and the last word from 0: `0=0 1-2=1-3`.
+            A deleted phrase has the number of the word that follows it.
         unknown_words: int. Number of copied words.
     """
 
     def __init__(self, arcs: Sequence[Arc], weights: DecoderWeights) -> None:
         options = [arc.option for arc in arcs]
-        self.text = " ".join([option.text for option in options])
+        self.text = _text(arcs)
         self.unknown_words = sum(option.is_unknown for option in options)
         segments, jumped, source_end, target_end = [], 0, 0, 0
         for arc in arcs:
-            if not arc.option.words:  # the only arc of an empty sentence
+            if arc.start == arc.end:  # the only arc of an empty sentence
                 continue
             jumped += abs(arc.start - source_end)
             target_start, target_end = target_end, target_end + len(arc.option.words)
@@ -71,6 +72,10 @@ class PhraseTranslation:
         return f"{number} ||| {self.text}  ||| {features} ||| {_number(self.total)} ||| {self.segmentation}".rstrip()
 
 
+def _text(arcs: Sequence[Arc]) -> str:
+    return " ".join([arc.option.text for arc in arcs if arc.option.text])
+
+
 def _span(start: int, end: int) -> str:
     return f"{start}-{end - 1}" if end - start > 1 else f"{start}"
 
@@ -98,7 +103,7 @@ def distinct_derivations(goal: SearchNode, number: int) -> Iterator[list[Arc]]:
         if _ranked(goal, rank) is None:
             return
         arcs = _derivation(goal, rank)
-        text = " ".join([arc.option.text for arc in arcs])
+        text = _text(arcs)
         if text not in texts:
             texts.add(text)
             yield arcs

@@ -1,5 +1,6 @@
 """Finds the phrases that a hypothesis of an n-best list consists of: in its segmentation, or from its features."""
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -14,6 +15,8 @@ from keras_encdec.smt.nbest.phrase_scores import PhraseScores, PositionedPhrase
 
 # Sums of the same numbers in different orders agree to this number of decimals. Lists have fewer decimals.
 _DECIMALS = 9
+# Number of choices among the lines of ambiguous pairs that are followed. Nearly all hypotheses have fewer.
+_MOST_CHOICES = 10_000
 # A search is given up after this number of states, which take about ten seconds and a few hundred MB. Most hypotheses
 # of captions of 12 words need tens of states; those of sentences of 50 words need a few thousand.
 MOST_STATES = 1_000_000
@@ -210,7 +213,7 @@ class HypothesisPhrases:
         """
         spans = parse_segmentation(line, len(self._source), len(words))
         if spans is not None:
-            return [self._option(span, words) for span in spans]
+            return self._fitting([self._at(span, words) for span in spans], line)
         phrases = find_segmentation(
             self._options, len(self._source), words, self._scores.longest, self._features(line.split(b"|||")[2])
         )
@@ -235,7 +238,8 @@ class HypothesisPhrases:
         }
         return self._scores.options(self._source, targets | {""})
 
-    def _option(self, span: PhraseSpan, words: Sequence[str]) -> PositionedPhrase:
+    def _at(self, span: PhraseSpan, words: Sequence[str]) -> list[PositionedPhrase]:
+        """Returns the lines of the table with the pair of a span."""
         target = " ".join(words[span.target_start : span.target_end])
         options = self._scores.options_at(self._source, span.source_start, span.source_end, target)
         if not options:
@@ -244,7 +248,36 @@ class HypothesisPhrases:
                 f"found the phrases {quoted(source)} and {quoted(target)} in the segmentation",
                 "expected a pair of the table",
             )
-        return options[0]
+        return options
+
+    def _fitting(self, options: Sequence[list[PositionedPhrase]], line: bytes) -> list[PositionedPhrase]:
+        """Chooses one of the lines of each pair: without factors, several lines may have the same pair.
+
+        The scores of the chosen lines add up to the feature of the table in the list. If the list lacks it, or no
+        choice fits, the first line of each pair is chosen.
+        """
+        first = [same_pair[0] for same_pair in options]
+        ambiguous = [index for index, same_pair in enumerate(options) if len(same_pair) > 1]
+        sums = parse_features(line.split(b"|||")[2]).get(self._moses_feature, []) if ambiguous else []
+        if not 0 < len(sums) <= self._scores.num_scores:
+            return first
+        # For each sum of the scores so far, rounded: the sum, and the lines that were chosen for it.
+        reached: dict[tuple[float, ...], tuple[tuple[float, ...], tuple[PositionedPhrase, ...]]] = {}
+        fixed = [option.log_scores for index, option in enumerate(first) if index not in ambiguous]
+        reached[()] = tuple(sum(scores[i] for scores in fixed) for i in range(len(sums))), ()
+        for index in ambiguous:
+            extended: dict[tuple[float, ...], tuple[tuple[float, ...], tuple[PositionedPhrase, ...]]] = {}
+            for so_far, chosen in reached.values():
+                for option in options[index]:
+                    total = tuple(map(add, so_far, option.log_scores))
+                    extended.setdefault(tuple(round(value, _DECIMALS) for value in total), (total, (*chosen, option)))
+            reached = dict(itertools.islice(extended.items(), _MOST_CHOICES))
+        for total, chosen in reached.values():
+            if all(abs(a - b) <= _tolerance(b) for a, b in zip(total, sums, strict=True)):
+                for index, option in zip(ambiguous, chosen, strict=True):
+                    first[index] = option
+                break
+        return first
 
     def _features(self, field: bytes) -> DerivationFeatures:
         features = parse_features(field)

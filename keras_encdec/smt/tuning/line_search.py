@@ -7,7 +7,8 @@ import numpy as np
 from keras_encdec.smt.evaluation.corpus_metric import Array, Indices
 from keras_encdec.smt.tuning.nbest_features import NBestFeatures, first_of_each
 
-# Least width of a usable interval, relative to the largest step. A step into a narrower interval may miss it.
+# Least width of a usable interval, relative to its farther end, or to 1 if that is larger. A step into a narrower
+# interval may miss it.
 _NARROWEST = 1e-9
 
 
@@ -123,6 +124,7 @@ def best_step(nbest: NBestFeatures, weights: Array, direction: Array) -> tuple[f
     margin = max(abs(steps[0]), abs(steps[-1]), 1.0)
     ends = np.concatenate([[steps[0] - margin], steps, [steps[-1] + margin]])
     widths = np.diff(ends)
-    usable = np.where(widths > _NARROWEST * margin, scores, -np.inf)
+    farther = np.maximum(np.abs(ends[:-1]), np.abs(ends[1:]))
+    usable = np.where(widths > _NARROWEST * np.maximum(farther, 1.0), scores, -np.inf)
     best = int(np.argmax(np.where(usable == usable.max(), widths, -1.0)))
     return float(ends[best] + ends[best + 1]) / 2, float(scores[best])

@@ -148,9 +148,9 @@ def read_nbest_features(
             for path, hypothesis in hypotheses:
                 text = " ".join(hypothesis.words(decoding, path))
                 row = layout.row(hypothesis, path)
-                if (text, row) in seen:
+                if (key := (text, _without_zeros(row))) in seen:
                     continue
-                seen.add((text, row))
+                seen.add(key)
                 if text not in counts_by_text:
                     counts_by_text[text] = metric.counts(number, text)
                 rows.append(row)
@@ -168,6 +168,14 @@ def read_nbest_features(
     for index, values in enumerate(rows):
         features[index, : len(values)] = values
     return NBestFeatures(layout.lengths, features, np.array(counts), np.array(starts), metric, missing)
+
+
+def _without_zeros(row: tuple[float, ...]) -> tuple[float, ...]:
+    """Removes the zeros at the end of a row: an earlier row may lack the sparse features that later lines add."""
+    size = len(row)
+    while size and not row[size - 1]:
+        size -= 1
+    return row[:size]
 
 
 def _merged(lists: list[InputLines]) -> Iterator[tuple[int, list[tuple[FilePath, NBestHypothesis]]]]:

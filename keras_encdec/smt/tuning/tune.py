@@ -76,7 +76,8 @@ def tune(
     kept, and the result says so.
 
     Hypotheses and references are compared without Moses's escapes and factors. Among hypotheses with the same total,
-    the first one counts, as for `rerank`. A sentence without hypotheses counts as an empty translation.
+    the first one counts, as for `rerank`. A sentence without hypotheses counts as an empty translation, but lists that
+    end before the last sentence are an error: they may be incomplete.
 
     Args:
         nbest: n-best lists of the same sentences, such as those of several runs of a decoder.

@@ -13,7 +13,7 @@ from interrupted import interrupted
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.formats import parse_features, parse_nbest_line
-from keras_encdec.smt import NgramModel, decode_nbest, estimate_ngrams, initial_weights
+from keras_encdec.smt import NgramModel, add_phrase_features, decode_nbest, estimate_ngrams, initial_weights
 
 NAMES = ("Distortion0", "LM0", "WordPenalty0", "PhrasePenalty0", "TranslationModel0")
 TARGETS = ["x y z", "z y", "x x y", "y z x x", "z z", "w x"]
@@ -75,7 +75,7 @@ def total(features, weights, unknown):
 
 
 scores = st.sampled_from([0.0, 1e-50, 0.125, 0.5, 0.75, 1.0])
-phrases = st.lists(st.sampled_from("xyz"), min_size=1, max_size=2).map(" ".join)
+phrases = st.lists(st.sampled_from("xyz"), max_size=2).map(" ".join)  # without words, the source is deleted
 tables = st.dictionaries(
     st.lists(st.sampled_from("abc"), min_size=1, max_size=2).map(" ".join),
     st.lists(st.tuples(phrases, st.tuples(scores, scores)), min_size=1, max_size=2, unique_by=lambda item: item[0]),
@@ -103,6 +103,32 @@ def test_the_list_has_the_best_of_all_derivations(folder, tmp_path, table, words
     lines = decode(tmp_path, [" ".join(words), "e"], weights, distortion_limit=distortion_limit)
     result = {line.hypothesis.decode(): line.total for line, _ in lines if line.id == 0}
     assert result == pytest.approx(best, rel=1e-4, abs=1e-4)
+
+
+def test_a_phrase_may_be_deleted(folder, tmp_path):
+    (tmp_path / "arpa").write_bytes((folder / "arpa").read_bytes())
+    write_table(tmp_path / "table", {"a": [("", (0.5, 0.25))], "b": [("y", (1.0, 1.0))]})
+    lines = decode(tmp_path, ["a b a", "a"], nbest_size=1)
+    assert [(line.hypothesis.decode(), segmentation) for line, segmentation in lines] == [
+        ("y", ["0=0", "1=0", "2=1"]),
+        ("", ["0=0"]),
+    ]
+    assert parse_features(lines[0][0].features)["TranslationModel0"] == pytest.approx(
+        [2 * math.log(0.5), 2 * math.log(0.25)], rel=1e-5
+    )
+    given = tmp_path / "nbest", tmp_path / "source", tmp_path / "table", tmp_path / "out"
+    add_phrase_features(*given, {"Deletions0": [2]})
+    sums = [parse_features(line.split(b"|||")[2])["Deletions0"] for line in given[-1].read_bytes().splitlines()]
+    assert sums == [pytest.approx([2 * math.log(0.25)], rel=1e-5), pytest.approx([math.log(0.25)], rel=1e-5)]
+
+
+@pytest.mark.parametrize("word", ["<s>", "</s>", "<unk>"])
+def test_an_escaped_name_of_a_boundary_is_an_unknown_word(folder, tmp_path, word):
+    (tmp_path / "arpa").write_bytes((folder / "arpa").read_bytes())
+    write_table(tmp_path / "table", TABLE)
+    escaped = word.replace("<", "&lt;").replace(">", "&gt;")
+    (found, _), (expected, _) = decode(tmp_path, [f"d {escaped} d", "d unknown d"], nbest_size=1)
+    assert found.hypothesis.decode() == f"&apos; {escaped} &apos;" and values(found) == values(expected)
 
 
 @pytest.mark.parametrize(("distortion_limit", "orders"), [(0, 1), (1, 1), (2, 13), (3, 53), (-1, 720)])

@@ -1,6 +1,7 @@
 """Scores of a phrase table as features of n-best lists."""
 
 import gzip
+import itertools
 import math
 import os
 import random
@@ -42,6 +43,23 @@ LINES = {
     "2 ||| la unheard  ||| TranslationModel0= -1 -2 -0.5 -0.693147 ||| 0": -1,
 }
 NBEST = "".join(f"{line}\n" for line in LINES)
+
+
+def test_lines_with_the_same_pair_are_told_apart_by_their_scores(tmp_path):
+    """Without factors, several lines of a table may have the same pair."""
+    factors = [("NN", 0.1, 0.001), ("VB", 0.9, 0.5), ("JJ", 0.4, 0.125)]
+    table = "".join(f"run|{tag} ||| b ||| {score} {score} {score} {score} {last}\n" for tag, score, last in factors)
+    lines = []
+    for first, second in itertools.product(factors, repeat=2):
+        sums = " ".join([f"{math.log(first[1]) + math.log(second[1]):.6g}"] * 4)
+        lines.append(f"0 ||| b b  ||| TranslationModel0= {sums} ||| 0 ||| 0=0 1=1\n")
+    lines.append("0 ||| b b  ||| LM0= 1 ||| 0 ||| 0=0 1=1\n")  # nothing to tell them apart by: the first line
+    for name, text in (("nbest", "".join(lines)), ("source", "run run\n"), ("table", table)):
+        (tmp_path / name).write_text(text)
+    add_phrase_features(tmp_path / "nbest", tmp_path / "source", tmp_path / "table", tmp_path / "out")
+    found = [parse_features(line.split(b"|||")[2])["RNN0"][0] for line in (tmp_path / "out").read_bytes().splitlines()]
+    expected = [math.log(first[2] * second[2]) for first, second in itertools.product(factors, repeat=2)]
+    assert found == pytest.approx([*expected, math.log(1e-6)], rel=1e-4)
 
 
 @pytest.fixture

@@ -6,7 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_nbest import scores_of, toy_nbest
 
+from keras_encdec.smt.evaluation import CorpusMetric
 from keras_encdec.smt.tuning import best_step, line_scores, upper_envelopes
+from keras_encdec.smt.tuning.nbest_features import NBestFeatures
 
 pytest.importorskip("sacrebleu", reason="sacrebleu is not installed")
 
@@ -61,6 +63,16 @@ def test_equal_totals_do_no_harm(seed):
         points = np.arange(-8, 8, 1 / 64) + 1 / 997
         tried = scores_of(nbest, weights + points[:, None] * direction)
         assert score == pytest.approx(tried.max()) == pytest.approx(nbest.score(weights + step * direction))
+
+
+def test_a_change_far_away_hides_no_interval():
+    """The hypothesis "b c" of the first sentence is the best between 1 and 6; the second sentence changes at 5e9."""
+    metric = CorpusMetric("bleu", [["b c d e", "x"]])
+    counts = [metric.counts(0, text) for text in ("y", "b c d e", "z")] + [metric.counts(1, "x")] * 2
+    features = np.array([[0, 0], [-1, 1], [-7, 2], [0, 0], [-5, 1e-9]], np.float64)
+    nbest = NBestFeatures({"A": 1, "B": 1}, features, np.array(counts), np.array([0, 3]), metric)
+    step, score = best_step(nbest, np.array([1.0, 0.0]), np.array([0.0, 1.0]))
+    assert 1 < step < 6 and score == pytest.approx(100) == nbest.score(np.array([1.0, step]))
 
 
 def test_no_step_is_made_if_nothing_changes_along_the_line():

@@ -63,6 +63,14 @@ def test_lists_of_several_runs_are_one_list_without_repetitions(files):
     assert nbest.missing == 0
 
 
+def test_a_repetition_counts_once_although_sparse_features_came_between(files):
+    lines = [LINES[0], "0 ||| un chat  ||| LM0= -4 TM0= -1 -2 Sparse_x= 2 ||| 9", LINES[2], *LINES[3:]]
+    (files / "nbest").write_text("\n".join(lines) + "\n")
+    nbest = read(files)
+    np.testing.assert_array_equal(nbest.starts, [0, 2, 3])
+    np.testing.assert_array_equal(nbest.features[:2, -1], [0, 2])
+
+
 def test_the_word_penalty_is_added_to_lists_that_lack_it(files):
     nbest = read(files, word_penalty=True)
     np.testing.assert_array_equal(nbest.features[:, nbest.lengths["LM0"] + 2], [-2, -3, 0, -2, -1])
