@@ -137,6 +137,15 @@ class TrainingReporter:
         names = ", ".join(map(str, given))
         self.say(f"Continuing with the pairs that were prepared from {', '.join(map(str, files))}; not read: {names}.")
 
+    def changed(self, settings: Mapping[str, tuple[object, object]]) -> None:
+        """Called when settings of the learning rate differ from those that a training to resume had.
+
+        Args:
+            settings: dict from the name of a setting to its value before and its value now.
+        """
+        changes = ", ".join(f"{name} {now} instead of {before}" for name, (before, now) in settings.items())
+        self.say(f"Continuing with another learning rate: {changes}.")
+
     def built(self, weights: int) -> None:
         """Called with the number of weights after a new model is built."""
         self.say(f"{weights:,} weights.")

@@ -46,6 +46,7 @@ from keras_encdec.trainers.training_data import TrainingData
 from keras_encdec.trainers.training_files import (
     LAST,
     PREPARED,
+    changed_learning_rate,
     check_model_folder,
     check_not_packaged,
     check_same_tasks,
@@ -187,6 +188,8 @@ def _train(job: _Job, resume: bool) -> TrainingResult:
     warn_if_slow(keras.DTypePolicy(config.dtype_policy).compute_dtype)
     # Loads the checkpoint before preparing the pairs, to report differing settings at once.
     state = _last_checkpoint(job) if has_begun else None
+    if has_begun and replicas.is_chief and (changed := changed_learning_rate(folder, config)):
+        reporter.changed(changed)
     initial = load_initial_model(config, data) if config.initial_model and not has_begun else None
     prepared = _prepared(job, initial, has_begun)
     directory, pairs, validation, training_indices = prepared

@@ -25,6 +25,8 @@ SETTINGS = "settings.toml"
 # The first version saved these names as the architecture.
 _CELLS = ("lstm", "gru", "rnn")
 _VALIDATION = "validation_checksums"
+# The settings of the learning rate, which may change when a training is resumed.
+_LEARNING_RATE = ("learning_rate", "warmup_updates", "schedule", "halving_start", "halving_every")
 # Hyper-parameters that may differ from those of the initial model, because they change no score.
 _FREE = ("dropout", "character_dropout", "initial_scale", "initial_stddev")
 
@@ -316,6 +318,20 @@ def data_before(folder: pathlib.Path) -> TrainingData | None:
     with contextlib.suppress(InputError, ConfigurationError):
         return TrainingData.from_preset(folder / SETTINGS)
     return None
+
+
+def changed_learning_rate(folder: pathlib.Path, config: TrainingConfig) -> dict[str, tuple[object, object]]:
+    """Compares the settings of the learning rate with those that a training began or last continued with.
+
+    Returns:
+        dict from the name of each setting that differs to its value before and its value now; empty if the settings
+        cannot be read.
+    """
+    with contextlib.suppress(InputError, ConfigurationError):
+        before = TrainingConfig.from_preset(folder / SETTINGS)
+        pairs = {name: (getattr(before, name), getattr(config, name)) for name in _LEARNING_RATE}
+        return {name: (old, new) for name, (old, new) in pairs.items() if old != new}
+    return {}
 
 
 def update_settings(folder: pathlib.Path, config: TrainingConfig) -> None:

@@ -18,6 +18,8 @@ from absl import flags
 from keras_encdec import __version__
 from keras_encdec.cli.process import (
     INTERRUPTED,
+    STOPPING,
+    STOPPING_SERVER,
     Interruption,
     drop_unwritten,
     exit_by_sigpipe,
@@ -107,7 +109,8 @@ class Command:
         occupy_closed_descriptors()
         if not self.serves:
             search_cycles_rarely()
-        status = self._guarded(sys.argv[1:], Interruption(self.name, self.interrupted))
+        notice = STOPPING_SERVER if self.serves else STOPPING
+        status = self._guarded(sys.argv[1:], Interruption(self.name, self.interrupted, notice))
         drop_unwritten()
         if status == 128 + signal.SIGPIPE:
             exit_by_sigpipe()

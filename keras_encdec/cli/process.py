@@ -17,27 +17,31 @@ from keras_encdec.runtime.workers import SAME_SIGNAL, STOP_SIGNALS, FormerHandle
 # Seconds that the main thread has to react to a signal before another thread ends the process.
 GRACE = 0.5
 INTERRUPTED = "interrupted; no unfinished output is left."
+STOPPING = "stopping after the current batch, with a checkpoint; another signal ends the training at once."
+STOPPING_SERVER = "stopping after the requests that are running; another signal ends the server at once."
 
 
 class Interruption:
     """Turns a stop signal into a KeyboardInterrupt in its `with` block, so that the work can clean up.
 
     If the exception does not end the work within `GRACE` seconds, for example in an import or a call of a library, the
-    process is ended. A training has its own handlers, and ends after the current batch; if that takes longer, a message
-    says so. Outside the main thread, which alone receives signals, an Interruption does nothing.
+    process is ended. A training and a server have their own handlers, and end after the current batch or requests; if
+    that takes longer, a message says so. Outside the main thread, which alone receives signals, an Interruption does
+    nothing.
 
     Args:
         program: str. Name of the command, if it has the process to itself. Defaults to `None`: the process runs other
             code, too, and is not ended.
         sentence: str. Message shown when the process is ended. Defaults to `INTERRUPTED`.
+        notice: str. Message shown when work with its own handlers takes longer. Defaults to `STOPPING`, for a training.
 
     Attributes:
         number: int. The first signal received; `None` before.
     """
 
-    def __init__(self, program: str | None = None, sentence: str = INTERRUPTED) -> None:
+    def __init__(self, program: str | None = None, sentence: str = INTERRUPTED, notice: str = STOPPING) -> None:
         self.number: int | None = None
-        self._program, self._sentence = program, sentence
+        self._program, self._sentence, self._notice = program, sentence, notice
         self._received, self._ending = 0.0, threading.Lock()
         self._handlers: dict[int, FormerHandler] = {}
 
@@ -96,8 +100,7 @@ class Interruption:
                     os._exit(128 + number)
                 return
             asked = True
-            notice = "stopping after the current batch, with a checkpoint; another signal ends the training at once."
-            os.write(errors, f"{self._program}: {notice}\n".encode())
+            os.write(errors, f"{self._program}: {self._notice}\n".encode())
             if select.select([received], [], [], 0)[0]:
                 os.read(received, 1 << 10)  # the same signal
 

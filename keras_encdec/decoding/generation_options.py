@@ -8,6 +8,7 @@ from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.target_files import TARGET_WRITERS, TextWriter
 from keras_encdec.errors import FilePath
 from keras_encdec.formats.alignments import check_has_attention
+from keras_encdec.formats.fields import LARGEST
 from keras_encdec.formats.nbest_line import check_feature_name
 from keras_encdec.scoring.scoring_options import DTYPES, FEATURE_NAME
 from keras_encdec.task_options import (
@@ -33,6 +34,7 @@ class GenerationOptions(ShortlistOptions, ShardOptions, AlignmentOptions, Unknow
         None,
         "Weights of an ensemble, one for each model. Default: equal weights.",
         above=0,
+        maximum=LARGEST,
         group="ensembles",
     )
     average: str | None = hyperparameter(

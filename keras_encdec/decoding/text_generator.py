@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import os
+import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -135,6 +136,7 @@ class TextGenerator:
 
     Raises:
         InputError: for models whose vocabularies, tokenization or directions differ.
+        ValueError: for a path in place of the list, or an empty list.
 
     Example:
 
@@ -149,6 +151,8 @@ class TextGenerator:
         average: str = "arithmetic",
         dtype: str | None = None,
     ) -> None:
+        if isinstance(directories, str | os.PathLike) or not directories:
+            raise ValueError(f"found {directories!r}, expected a list of one or more model directories")
         self.directories = [ModelDirectory.open(directory) for directory in directories]
         check_ensemble(self.directories)
         self._first = self.directories[0]
@@ -199,10 +203,11 @@ class TextGenerator:
             list, for each line a list of distinct TextHypothesis, the best first.
 
         Raises:
-            ValueError: for a str in place of the list.
+            ValueError: for a str in place of the list, or lists of words in it.
         """
-        if isinstance(lines, str):
-            raise ValueError(f"found the text {lines!r}, expected a list of texts")
+        if isinstance(lines, str) or not all(isinstance(line, str) for line in lines):
+            found = reprlib.repr(lines)
+            raise ValueError(f"found {found}, expected a list of texts; generate_words takes lists of words")
         return self.generate_words(
             self._first.words(lines), sampler, replacement, with_attention, lexical_shortlist, **arguments
         )

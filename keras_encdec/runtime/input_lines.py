@@ -23,6 +23,25 @@ _LONGEST_LINE = 1 << 26
 _MANY_LINES = 1 << 15
 
 
+# The first bytes of files that other programs compressed, with the program that decompresses them.
+_OTHER_COMPRESSION = {
+    b"\xfd7zXZ\x00": "xz -dc",
+    b"\x28\xb5\x2f\xfd": "zstd -dc",
+    **{b"BZh%d1AY&SY" % level: "bzip2 -dc" for level in range(1, 10)},
+    b"PK\x03\x04": "unzip -p",
+}
+_LONGEST_MAGIC = max(map(len, _OTHER_COMPRESSION))
+
+
+def _check_compression(start: bytes, path: FilePath) -> None:
+    """Raises InputError if a file begins like one of another compression than gzip."""
+    for magic, program in _OTHER_COMPRESSION.items():
+        if start.startswith(magic):
+            found = f"found a file that {program.split()[0].removeprefix('un')} compressed"
+            remedy = f"decompress it first: {program} FILE"
+            raise InputError(found, "expected plain or gzipped text", remedy, path=path)
+
+
 class InputLines:
     r"""The lines of a plain or gzipped file, as bytes.
 
@@ -43,9 +62,9 @@ class InputLines:
         ended_with_newline: bool. Whether the last line had a line feed; `None` until all lines are read.
 
     Raises:
-        InputError: from the constructor, if the file is missing, a directory, unreadable or empty, or is the standard
-            input that another InputLines is reading; during iteration, if compressed data are truncated or corrupt,
-            with the number of the line where they break off.
+        InputError: from the constructor, if the file is missing, a directory, unreadable, empty, or compressed by a
+            program other than gzip, or is the standard input that another InputLines is reading; during iteration, if
+            compressed data are truncated or corrupt, with the number of the line where they break off.
 
     Example:
 
@@ -104,7 +123,9 @@ class InputLines:
         self._file = file
         try:
             with explained(path, "to read a file"):
-                start = file.peek(2)[:2]
+                start = file.peek(_LONGEST_MAGIC)[:_LONGEST_MAGIC]
+            _check_compression(start, path)
+            start = start[: len(GZIP_MAGIC)]
             # A pipe may give the first byte alone. No line of text begins with this byte.
             if not start or not GZIP_MAGIC.startswith(start):
                 self._blocks = iter(lambda: file.read1(_BLOCK), b"")

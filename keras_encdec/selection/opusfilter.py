@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.formats import model_words
 from keras_encdec.selection.cross_entropies import TextPair, TranslationEntropies
-from keras_encdec.selection.selection_options import dual_conditional_cross_entropy
+from keras_encdec.selection.selection_options import SelectionOptions, dual_conditional_cross_entropy
 
 try:
     from opusfilter import CLEAN_HIGH, CLEAN_LOW, FilterABC
@@ -17,20 +17,21 @@ except ImportError as error:
         f'The filters for OpusFilter need opusfilter ({error}): pip install "keras-encdec[opusfilter]".'
     ) from error
 
+# Words that a side may have, as for encdec-select.
+MAX_TOKENS = SelectionOptions().max_tokens
 # Pairs that are scored together.
 _BATCH = 4096
-
-
-def _has_words(side: str) -> bool:
-    return bool(model_words(side, factored=False))
 
 
 class _EntropyFilter(FilterABC):
     """Base class of the filters: it scores pairs in batches, even where OpusFilter filters pair by pair.
 
-    A pair with an empty side is rejected: its score is infinite, or minus infinity where high scores are accepted. A
-    model would find an empty target rather probable.
+    A pair with an empty side, or with more than `max_tokens` words on a side, is rejected: its score is infinite, or
+    minus infinity where high scores are accepted. A model would find an empty target rather probable, and take long for
+    a line of many words.
     """
+
+    max_tokens: int | None
 
     def score(self, pairs: Iterable[Sequence[str]]) -> Iterator[float]:
         """Yields the score of each pair of source and target text. The pairs may be an infinite iterator."""
@@ -51,11 +52,15 @@ class _EntropyFilter(FilterABC):
             for pair in batch:
                 if len(pair) != 2:
                     raise ConfigurationError("found %s files, expected 2: source and target", len(pair))
-            scored = [index for index, pair in enumerate(batch) if all(map(_has_words, pair))]
+            scored = [index for index, pair in enumerate(batch) if self._is_scored(pair)]
             scores = [-math.inf if self.score_direction == CLEAN_HIGH else math.inf] * len(batch)
             for index, score in zip(scored, self._scores([(batch[i][0], batch[i][1]) for i in scored]), strict=True):
                 scores[index] = score
             yield from zip(batch, scores, strict=True)
+
+    def _is_scored(self, pair: Sequence[str]) -> bool:
+        most = math.inf if self.max_tokens is None else self.max_tokens
+        return all(0 < len(model_words(side, factored=False)) <= most for side in pair)
 
     def _scores(self, pairs: Sequence[TextPair]) -> list[float]:
         raise NotImplementedError
@@ -76,10 +81,10 @@ class TranslationEntropyFilter(_EntropyFilter):
         model_dir: str. Directory of the model, relative to OpusFilter's working directory, or name of a model that
             comes with the package.
         threshold: float. Largest score that is accepted. Defaults to `5.0`; look at the scores of your corpus first.
-            A pair with an empty side is rejected.
         reverse: bool. Whether the model was trained with `--reverse`: -ln p(source | target). Defaults to `False`.
         end_weight: float. Number of tokens that the end of sequence counts as, see `TranslationEntropies`. Defaults to
             `1.0`.
+        max_tokens: int. A pair with more words on a side, or with an empty side, is rejected. Defaults to `1000`.
         **kwargs: see `FilterABC` of OpusFilter: `name`, `workdir`.
 
     Raises:
@@ -91,10 +96,16 @@ class TranslationEntropyFilter(_EntropyFilter):
     accept_threshold, reject_threshold = math.inf, -1.0  # a cross-entropy is never negative
 
     def __init__(
-        self, model_dir: str, threshold: float = 5.0, reverse: bool = False, end_weight: float = 1.0, **kwargs: object
+        self,
+        model_dir: str,
+        threshold: float = 5.0,
+        reverse: bool = False,
+        end_weight: float = 1.0,
+        max_tokens: int | None = MAX_TOKENS,
+        **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
-        self.threshold = threshold
+        self.threshold, self.max_tokens = threshold, max_tokens
         self._model = self._entropies(model_dir, reverse, "model_dir", end_weight)
 
     def accept(self, score: float) -> bool:
@@ -117,6 +128,7 @@ class DualEntropyFilter(_EntropyFilter):
         reverse_model_dir: str. Directory of the model of p(source | target).
         threshold: float. Smallest score that is accepted. Defaults to `0.01`; look at the scores of your corpus first.
         end_weight: float. See `TranslationEntropies`. Defaults to `1.0`.
+        max_tokens: int. See `TranslationEntropyFilter`. Defaults to `1000`.
         **kwargs: see `FilterABC` of OpusFilter: `name`, `workdir`.
 
     Raises:
@@ -136,10 +148,11 @@ class DualEntropyFilter(_EntropyFilter):
         reverse_model_dir: str,
         threshold: float = 0.01,
         end_weight: float = 1.0,
+        max_tokens: int | None = MAX_TOKENS,
         **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
-        self.threshold = threshold
+        self.threshold, self.max_tokens = threshold, max_tokens
         self._models = [
             self._entropies(model_dir, False, "model_dir", end_weight),
             self._entropies(reverse_model_dir, True, "reverse_model_dir", end_weight),

@@ -1,5 +1,6 @@
 """The web application: the page and its API."""
 
+import asyncio
 import functools
 import json
 import math
@@ -133,7 +134,10 @@ def create_app(
                 sentence = f"Found more than {limit} requests within a minute; ask again in {seconds} s."
                 return refusal(429, sentence, Retry_After=f"{seconds}")
             with measured_request() as outcome:
-                response = await handler(request)
+                try:
+                    response = await handler(request)
+                except asyncio.CancelledError:  # a signal ends the server
+                    response = refusal(503, "The server is stopping.")
                 # 409: a newer request of the same page has replaced this one. This is not an error.
                 outcome.failed = response.status_code >= 400 and response.status_code != 409
             return response
@@ -274,6 +278,7 @@ ERRORS = {
     "422": "The body does not match its schema, or a text is too long.",
     "429": "Too many requests; the header Retry-After gives the number of seconds to wait.",
     "500": "The server failed; see its log.",
+    "503": "The server is stopping, or has too many connections.",
 }
 
 
@@ -291,7 +296,10 @@ def openapi(limits: RequestLimits) -> Schema:
             "get": {
                 "operationId": "model",
                 "summary": "Description of the model",
-                "responses": {"200": _content("Description of the model.", MODEL), **_errors("400", "429", "500")},
+                "responses": {
+                    "200": _content("Description of the model.", MODEL),
+                    **_errors("400", "429", "500", "503"),
+                },
             }
         }
     }

@@ -5,7 +5,9 @@ import concurrent.futures
 import contextlib
 import ipaddress
 import logging
+import signal
 import threading
+import types
 from collections.abc import Callable, Iterator
 
 import h11
@@ -15,6 +17,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from keras_encdec.formats import FilePath
 from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.runtime.workers import handle_stop_signals, restore_handlers
 from keras_encdec.web.app import create_app, refusal
 from keras_encdec.web.computations import Computations
 from keras_encdec.web.endpoints import ServeOptions
@@ -70,10 +73,13 @@ def serve(
             say(f"warning: everyone who can reach {address} can use the page; it has no password and no encryption.")
         threading.Thread(target=_prepare, args=(preparations, computations), daemon=True).start()
         say(f"Open http://{address}:{listening.getsockname()[1]} in a browser; Ctrl-C ends the server.")
+        server = server_of(app)
         try:
-            asyncio.run(server_of(app).serve([listening]))
+            asyncio.run(server.serve([listening]))
         finally:
             computations.close()
+        if server.stop_signal is not None:
+            signal.raise_signal(server.stop_signal)  # for the handler that it had before
 
 
 def _prepare(preparations: Iterator[Callable[[], object]], computations: Computations) -> None:
@@ -95,8 +101,8 @@ def _is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def server_of(app: ASGIApp) -> uvicorn.Server:
-    """Makes a server for an application; await its `serve([socket])`. It does not handle signals.
+def server_of(app: ASGIApp) -> "_Server":
+    """Makes a server for an application; await its `serve([socket])`. A stop signal ends it, see `_Server`.
 
     Args:
         app: ASGI application, from `create_app`.
@@ -111,24 +117,43 @@ def server_of(app: ASGIApp) -> uvicorn.Server:
         access_log=False,
         server_header=False,
         limit_concurrency=MOST_CONNECTIONS,
+        timeout_graceful_shutdown=STOP_SECONDS,
     )
     logging.getLogger("uvicorn.error").addFilter(_is_server_error)
     return _Server(configuration)
 
 
 def _is_server_error(record: logging.LogRecord) -> bool:
-    """Whether a message is about an error of the server, and not about a signal that ended it during a request."""
-    return not (record.exc_info and isinstance(record.exc_info[1], KeyboardInterrupt))
+    """Whether a message is about an error of the server, and not about requests that a stop signal has ended."""
+    return not record.getMessage().startswith("Cancel ")
 
 
 class _Server(uvicorn.Server):
-    """A server that does not handle signals."""
+    """A server that a stop signal ends when the requests that are running have been answered.
+
+    After `STOP_SECONDS`, or at a second signal, those that are left get status 503. In a thread other than the main
+    one, it handles no signals.
+
+    Attributes:
+        stop_signal: int. The signal that ends the server; `None` before.
+    """
+
+    stop_signal: int | None = None
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        yield
+        former = handle_stop_signals(self._stop)
+        try:
+            yield
+        finally:
+            restore_handlers(former)
+
+    def _stop(self, number: int, frame: types.FrameType | None) -> None:
+        self.force_exit, self.should_exit, self.stop_signal = self.should_exit, True, number
 
 
+# Seconds within which requests that are running when a stop signal comes must be answered.
+STOP_SECONDS = 5
 # Seconds within which the headers and the body of a request must arrive. Bodies have a few kilobytes.
 REQUEST_SECONDS = 10.0
 # Largest number of connections with incomplete requests. If there are more, the server waits for a moment, in which it

@@ -75,6 +75,7 @@ def test_standard_output_into_a_file_is_written_to_that_file(model, source, tmp_
         (["--model_weight=1", "--model_weight=2"], ["2 --model_weight for 1 --model_dir"]),
         (["--model_weight=-1"], ["--model_weight=[-1.0], expected numbers in a list, above 0"]),
         (["--model_weight=nan"], ["--model_weight=nan: expected a finite number"]),
+        (["--model_weight=1e31"], ["--model_weight=[1e+31], expected numbers in a list, above 0, 1e+30 or less"]),
         (["--model_weight=inf"], ["--model_weight=inf: expected a finite number"]),
         (["--average=geometric"], ["--average with one --model_dir, expected several"]),
         (["--max_length_factor=inf"], ["--max_length_factor=inf: expected a number, 0 or more"]),

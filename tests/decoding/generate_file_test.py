@@ -178,10 +178,10 @@ def test_another_encoding_is_read_and_written(tmp_path):
 
 def test_models_of_different_vocabularies_or_directions_are_refused_as_an_ensemble(generated, model, tmp_path):
     other = toy_models.save_model(tmp_path / "other", SOURCE_WORDS, [*TARGET_WORDS[:-1], "t10"])
-    with pytest.raises(InputError, match="another target vocabulary"):
+    with pytest.raises(InputError, match="found a different target vocabulary"):
         generated([model, other], "greedy")
     back = toy_models.save_model(tmp_path / "back", SOURCE_WORDS, TARGET_WORDS, reverse=True)
-    with pytest.raises(InputError, match="another direction"):
+    with pytest.raises(InputError, match="found a different direction"):
         generated([model, back], "greedy")
 
 

@@ -3,11 +3,20 @@
 import numpy as np
 import pytest
 
-from keras_encdec.decoding.text_generator import UnknownReplacement
+from keras_encdec.decoding.text_generator import TextGenerator, UnknownReplacement
 from keras_encdec.text.tokenizer import SUBWORD_JOINERS
 
 SOURCE = ["Anna", "mange", "une", "pomme"]
 DICTIONARY = {"pomme": "apple", "mange": "eats"}
+
+
+def test_a_path_or_a_text_in_place_of_a_list_is_refused(model_dirs):
+    for directories in (str(model_dirs / "forward"), model_dirs / "forward", []):
+        with pytest.raises(ValueError, match="expected a list of one or more model directories"):
+            TextGenerator(directories)
+    for lines in ("le chat", [["le", "chat"]]):
+        with pytest.raises(ValueError, match="expected a list of texts; generate_words takes lists of words"):
+            TextGenerator([model_dirs / "forward"]).generate(lines)
 
 
 @pytest.mark.parametrize(

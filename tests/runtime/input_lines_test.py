@@ -1,7 +1,9 @@
 """Tests of reading lines."""
 
+import bz2
 import contextlib
 import gzip
+import lzma
 import os
 import re
 import subprocess
@@ -195,6 +197,27 @@ def test_an_empty_file_is_reported(tmp_path, content):
     with pytest.raises(InputError) as caught:
         InputLines(path)
     assert str(caught.value) == (f"{path}: found an empty file, expected at least one line; check how it was made.")
+
+
+@pytest.mark.parametrize(
+    ("compress", "program"),
+    [(lzma.compress, "xz"), (bz2.compress, "bzip2"), (lambda data: b"\x28\xb5\x2f\xfd" + data, "zstd")],
+)
+def test_a_file_of_another_compression_is_reported(tmp_path, compress, program):
+    path = tmp_path / "table"
+    path.write_bytes(compress(b"a ||| b ||| 0.5\n"))
+    with pytest.raises(InputError) as caught:
+        InputLines(path)
+    assert str(caught.value) == (
+        f"{path}: found a file that {program} compressed, expected plain or gzipped text; decompress it first: "
+        f"{program} -dc FILE."
+    )
+
+
+def test_text_that_begins_like_bzip2_is_text(tmp_path):
+    (tmp_path / "text").write_bytes(b"BZh9 is a header\n")
+    with InputLines(tmp_path / "text") as lines:
+        assert list(lines) == [b"BZh9 is a header"]
 
 
 def test_a_missing_file_and_a_directory_are_reported(tmp_path):

@@ -72,12 +72,15 @@ def test_scores_are_the_cross_entropies_of_both_models(filters, forward, model_d
     np.testing.assert_allclose(list(dual.score(PAIRS)), expected, rtol=1e-5)
 
 
-def test_a_pair_with_an_empty_side_is_rejected(filters, forward, model_dirs, monkeypatch):
+def test_a_pair_with_an_empty_or_a_too_long_side_is_rejected(filters, forward, model_dirs, monkeypatch):
     dual = filters.DualEntropyFilter("forward", "reverse", workdir=str(model_dirs), threshold=0.0)
     monkeypatch.setattr(forward, "threshold", 1e9)
     for each in (forward, dual):
         assert list(each.decisions(PAIRS)) == [True, True, False, False, True]
         assert list(each.decisions([("", ""), (" ", "\t")])) == [False, False]
+        assert list(each.decisions([("le " * 1001, "the"), ("le " * 1000, "the")])) == [False, True]
+        monkeypatch.setattr(each, "max_tokens", None)
+        assert list(each.decisions([("le " * 1001, "the")])) == [True]
 
 
 def test_decisions_agree_however_pairs_are_filtered(filters, forward, monkeypatch):

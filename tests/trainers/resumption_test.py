@@ -51,6 +51,17 @@ def test_low_precision_a_schedule_another_optimizer_and_smoothed_labels_are_resu
     assert load_model(tmp_path / "best.keras").dtype_policy.name == "mixed_float16"
 
 
+def test_another_learning_rate_is_used_and_reported(tsv, tmp_path):
+    settings = {"optimizer": "adam", "learning_rate": 0.001}
+    train_tiny(tsv, tmp_path, updates=10, **settings)
+    _, lines = train_tiny(tsv, tmp_path, resume=True, updates=20, **settings)
+    assert not any("Continuing" in line for line in lines)
+    _, lines = train_tiny(tsv, tmp_path, resume=True, updates=30, **{**settings, "learning_rate": 0.5})
+    assert lines[0] == "Continuing with another learning rate: learning_rate 0.5 instead of 0.001."
+    _, lines = train_tiny(tsv, tmp_path, resume=True, updates=40, **{**settings, "learning_rate": 0.5})
+    assert not any("Continuing" in line for line in lines)
+
+
 def test_an_existing_model_is_not_overwritten(training_files, trained):
     path, data = trained[0].model_dir, TrainingData(phrase_table=training_files / "table.gz")
     before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}

@@ -89,6 +89,14 @@ def test_requests_and_answers_match_the_openapi_description(asked, explorers):
                 jsonschema.validate(answer.json(), schema, jsonschema.Draft202012Validator)
 
 
+@pytest.mark.parametrize("space", ["\n", "\r\n", "\r", "\t"])
+def test_line_breaks_separate_words_as_spaces_do(asked, space):
+    for name in ("translate", "sample", "score"):
+        given = {**POSTED[name], "source": "le chat la"}
+        broken = {**given, "source": given["source"].replace(" ", space) + space}
+        assert asked(name, broken).json() == asked(name, given).json()
+
+
 def test_targets_come_with_their_tokens_and_attention(asked):
     answer = asked("translate", POSTED["translate"], "attention").json()
     assert answer["source"] == [{"word": word, "known": True} for word in ("le", "chat", "<b>")]

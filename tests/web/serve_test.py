@@ -1,11 +1,11 @@
 """The command that serves the page, in this process."""
 
-import logging
 import os
 import signal
 import socket
 import sys
 import threading
+import time
 
 import httpx2
 import pytest
@@ -16,7 +16,6 @@ from in_process import in_process
 from keras_encdec.cli.serve import COMMAND
 from keras_encdec.datasets import libreoffice_en_fr
 from keras_encdec.web import Explorer, ServeOptions, serve
-from keras_encdec.web.serve import server_of
 
 
 @pytest.mark.usefixtures("signals_obeyed", "uncompiled")
@@ -63,11 +62,43 @@ def test_the_command_serves_until_it_is_interrupted(model_dirs, tmp_path, monkey
     assert page.status_code == 200 and "server" not in page.headers
 
 
-def test_a_signal_during_a_request_is_not_logged_as_an_error_of_the_application(caplog):
-    server_of(lambda scope, receive, send: None)
-    for error in (KeyboardInterrupt(signal.SIGTERM), ValueError("a fault")):
-        logging.getLogger("uvicorn.error").error("Exception in ASGI application", exc_info=error)
-    assert [record.exc_info[0] for record in caplog.records] == [ValueError]
+@pytest.mark.usefixtures("signals_obeyed", "uncompiled")
+@pytest.mark.parametrize(("seconds", "status"), [(5, 200), (0.2, 503)], ids=["in time", "too late"])
+def test_requests_that_run_when_a_signal_comes_are_answered(model_dirs, monkeypatch, caplog, seconds, status):
+    [port], answers, running = free_ports(1), [], threading.Event()
+
+    def slow(self, source, target):
+        running.set()
+        time.sleep(1)
+        return {"done": True}
+
+    monkeypatch.setattr(Explorer, "preparations", lambda self: iter([lambda: None]))
+    monkeypatch.setattr(Explorer, "score", slow)
+    monkeypatch.setattr(sys.modules[serve.__module__], "STOP_SECONDS", seconds)
+
+    def ask():
+        with httpx2.Client(trust_env=False, timeout=60) as client:
+            while not running.is_set():
+                try:
+                    url = f"http://127.0.0.1:{port}/api/score"
+                    answers.append(client.post(url, json={"source": "le", "target": "the"}))
+                except httpx2.ConnectError:
+                    time.sleep(0.05)
+
+    def stop():
+        assert running.wait(60)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threads = [threading.Thread(target=target) for target in (ask, stop)]
+    for thread in threads:
+        thread.start()
+    done = in_process(COMMAND, f"--model_dir={model_dirs / 'forward'}", f"--port={port}")
+    for thread in threads:
+        thread.join()
+    [answer] = answers
+    assert (done.returncode, answer.status_code) == (143, status), done.stderr
+    assert answer.json() == ({"done": True} if status == 200 else {"error": "The server is stopping."})
+    assert not caplog.records
 
 
 def test_flags_are_passed_on(monkeypatch):
