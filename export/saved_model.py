@@ -20,6 +20,7 @@ from keras_encdec.model_config import WEIGHTS
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.text import Vocabulary
+from keras_encdec.text.tokenizer import Tokenizer
 
 # Numbers of tokens per phrase, and of pairs per request, in the warm-up.
 LENGTHS, BATCHES = (1, 3, 7, 20), (1, 32)
@@ -31,6 +32,7 @@ def write_warmup(
     vocabularies: dict[str, Vocabulary],
     max_tokens: int,
     model_name: str,
+    tokenization: dict[str, bool] | None = None,
 ) -> None:
     """Writes warm-up requests for each signature, with several lengths and batch sizes.
 
@@ -40,12 +42,13 @@ def write_warmup(
         vocabularies: dict of input name to Vocabulary. Its most frequent words make up the phrases.
         max_tokens: int. Largest number of tokens of a phrase.
         model_name: str. Name of the model on the server.
+        tokenization: dict of arguments of `Tokenizer` if the version reads raw text. Defaults to `None`: it reads
+            tokens.
     """
+    words = {side: _single_tokens(vocabulary, tokenization) for side, vocabulary in vocabularies.items()}
     with tf.io.TFRecordWriter(str(path)) as writer:
         for (name, function), length, batch in itertools.product(signatures.items(), LENGTHS, BATCHES):
-            phrases = {
-                side: _phrases(vocabulary, min(length, max_tokens), batch) for side, vocabulary in vocabularies.items()
-            }
+            phrases = {side: _phrases(each, min(length, max_tokens), batch) for side, each in words.items()}
             log = prediction_log_pb2.PredictionLog()
             if name == "regress":
                 request = log.regress_log.request
@@ -63,10 +66,18 @@ def write_warmup(
             writer.write(log.SerializeToString())
 
 
-def _phrases(vocabulary: Vocabulary, length: int, batch: int) -> list[bytes]:
-    """Makes phrases from consecutive words of the vocabulary."""
-    words = itertools.cycle(word.encode("utf-8", "replace") for word in vocabulary.words[:1000])
-    return [b" ".join(itertools.islice(words, length)) for _ in range(batch)]
+def _single_tokens(vocabulary: Vocabulary, tokenization: dict[str, bool] | None) -> list[bytes]:
+    """Lists frequent words that are one token each and not too long: a server ends if it refuses a warm-up request."""
+    words = [word.encode("utf-8", "replace").decode() for word in vocabulary.words[:1000]]
+    tokens = [[word] for word in words] if tokenization is None else Tokenizer(**tokenization).words(words)
+    encoded = [word.encode() for word, parts in zip(words, tokens, strict=True) if len(parts) == 1]
+    return [word for word in encoded if len(word) < BYTES_A_TOKEN] or [b""]
+
+
+def _phrases(words: list[bytes], length: int, batch: int) -> list[bytes]:
+    """Makes phrases from consecutive words."""
+    cycle = itertools.cycle(words)
+    return [b" ".join(itertools.islice(cycle, length)) for _ in range(batch)]
 
 
 # A standard server lacks these operations: it neither compiles with XLA nor runs Python.
@@ -133,7 +144,7 @@ def write_saved_model(
     extra.mkdir()
     vocabularies = [directory.source_vocabulary, directory.target_vocabulary]
     sides = zip(("source", "target"), reversed(vocabularies) if directory.reverse else vocabularies, strict=True)
-    write_warmup(extra / WARMUP, served.signatures, dict(sides), config.max_tokens, model_name)
+    write_warmup(extra / WARMUP, served.signatures, dict(sides), config.max_tokens, model_name, tokenization)
     _describe(path, directory, config, tokenization)
     return served.rounded_model()
 

@@ -306,7 +306,7 @@ class ServedShortlist:
         # The last row serves all other words.
         rows = [np.pad(ids, (0, width - len(ids)), constant_values=PADDING) for ids in lists]
         self._rows = tf.Variable(np.array([*rows, np.zeros(width)], np.int32), trainable=False)
-        keys = tf.constant(words, tf.string, (len(words),))
+        keys = tf.constant([word.encode("utf-8", "surrogateescape") for word in words], tf.string, (len(words),))
         numbers_of_keys = tf.lookup.KeyValueTensorInitializer(keys, tf.range(len(words), dtype=tf.int64))
         self._table = tf.lookup.StaticHashTable(numbers_of_keys, default_value=len(words))
         self.resources = [self._table, self._rows]

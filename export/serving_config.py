@@ -117,7 +117,7 @@ class ServingConfig(ShortlistOptions):
         super().check()
         if self.replace_unknown and self.suppress_unknown:
             raise ConfigurationError(
-                "found {replace_unknown} with {suppress_unknown}, which never generates unknown words; drop one of them"
+                "found {replace_unknown} with {suppress_unknown}, which never generates <unk>; drop one of them"
             )
         if self.dictionary and not self.replace_unknown:
             raise ConfigurationError("found {dictionary} without {replace_unknown}, expected both")

@@ -50,12 +50,14 @@ class ServedReplacement:
         self._has_attention = has_attention
         self._is_unknown, self._has_distance = np.zeros(size, bool), np.zeros(size, bool)
         self._distances = np.zeros(size, np.int32)
-        self._is_unknown[[UNKNOWN, *ids]] = True
+        written = [FIRST_WORD + i for i, word in enumerate(vocabulary.words) if word == UNKNOWN_WORD]
+        self._is_unknown[[UNKNOWN, *written, *ids]] = True
         for i, word in ids.items():
             distance = position_distance(word)
             # A distance larger than any source may not fit the type.
             if distance is not None:
                 self._has_distance[i], self._distances[i] = True, np.clip(distance, -(2**30), 2**30)
+        translations = translations or {"": ""}  # TensorFlow makes no empty table
         sides = (tf.constant(list(side), tf.string) for side in (translations.keys(), translations.values()))
         self.table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(*sides), default_value="")
 

@@ -225,12 +225,14 @@ class Description(NamedTuple):
             exported the model.
         model_weights: str. SHA-256 checksum of the weights' file of the model that was exported; `None` if an earlier
             version of this package exported it.
+        max_tokens: int. Largest number of tokens of a phrase.
     """
 
     tokenization: dict[str, bool] | None
     weights: str
     checksums: dict[str, str]
     model_weights: str | None
+    max_tokens: int
 
 
 def read_description(version: pathlib.Path) -> Description:
@@ -254,7 +256,8 @@ def read_description(version: pathlib.Path) -> Description:
         model_weights = description.get("model_weights")
         if not isinstance(model_weights, str | None):
             raise ValueError("its model_weights is not a checksum")
-        return Description(dict(tokenization) if reads == RAW_TEXT else None, weights, checksums, model_weights)
+        tokenization = dict(tokenization) if reads == RAW_TEXT else None
+        return Description(tokenization, weights, checksums, model_weights, int(description.get("max_tokens", 256)))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
             f"found no valid description of the version ({error})",

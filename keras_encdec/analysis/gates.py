@@ -38,12 +38,14 @@ def has_gates(directory: ModelDirectory) -> bool:
     return not {"encoder.U_z", "encoder.U_z.1"}.isdisjoint(encoder_symbols(directory))
 
 
-def phrase_gates(directory: ModelDirectory, phrases: Sequence[str]) -> list[PhraseGates]:
+def phrase_gates(directory: ModelDirectory, phrases: Sequence[str], factored: bool = True) -> list[PhraseGates]:
     """Computes the gates of the encoder: of its first layer, and of the direction from left to right if it has both.
 
     Args:
         directory: ModelDirectory of a model for which `has_gates` is true.
-        phrases: list of str, as in a phrase table or a text.
+        phrases: list of str.
+        factored: bool. Whether words may have factors, as in a phrase table, and unlike those of a text. Defaults to
+            `True`.
 
     Returns:
         list of PhraseGates.
@@ -55,7 +57,7 @@ def phrase_gates(directory: ModelDirectory, phrases: Sequence[str]) -> list[Phra
     weights = {
         name: symbols[f"encoder.{name}{suffix}"] for name in ("W", "W_r", "W_z", "U", "U_r", "U_z", "b", "b_r", "b_z")
     }
-    words = directory.words([surface(phrase) for phrase in phrases])
+    words = directory.words([surface(phrase) for phrase in phrases] if factored else phrases)
     if getattr(config, "reverse_source", False):
         words = [phrase[::-1] for phrase in words]
     ids = [directory.source_vocabulary.encode(phrase) for phrase in words]

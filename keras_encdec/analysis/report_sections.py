@@ -231,11 +231,12 @@ class ReportSections:
         phrases = [lines[0].source for kind in chosen.values() for lines in kind[: -(-SHOWN_GATES // len(chosen))]]
         if corpus:
             self._say("Computing the gates.")
-            gates = phrase_gates(self._directory, corpus[:most])
+            gates, factored = phrase_gates(self._directory, corpus[:most], factored=sample is not None), True
             if not phrases:  # there is no table, or it has no long phrases
                 others = sentences or sorted(sources, key=lambda phrase: len(split_tokens(phrase)))[-SHOWN_GATES:]
                 phrases = _sample(others, SHOWN_GATES, f"shown {self._options.seed}")
-            yield gate_section(phrase_gates(self._directory, phrases), gates)
+                factored = not sentences
+            yield gate_section(phrase_gates(self._directory, phrases, factored), gates)
 
     def _check_words(self, pairs: Sequence[WordPair], path: FilePath) -> None:
         """Raises InputError if the model knows no word of the pairs; adds a notice if it knows few."""

@@ -201,7 +201,7 @@ def check_together(options: GenerationOptions, sampler: Sampler) -> None:
     """
     if options.replace_unknown and sampler.suppress_unknown:
         raise ConfigurationError(
-            "found {replace_unknown} with {suppress_unknown}, which never generates unknown words; drop one of them"
+            "found {replace_unknown} with {suppress_unknown}, which never generates <unk>; drop one of them"
         )
     if options.character_beam is not None and sampler.character_sampler() is not None:
         raise ConfigurationError("found {character_beam} with samples, whose characters are drawn, too; drop it")

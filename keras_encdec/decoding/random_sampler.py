@@ -81,13 +81,16 @@ class RandomSampler(Sampler):
     def choose(self, log_probs: Tensor, search: SearchState, draws: Tensor | None = None) -> Tensor:
         vocabulary = log_probs.shape[-1]
         temperatures = ops.repeat(search["temperature"], self.num_samples, axis=0)[:, None]
-        probabilities = tempered(self.allowed(log_probs, end=True), temperatures)
+        log_probs, words = self.allowed(log_probs, end=True), None
         if self.top_k is not None and self.top_k < vocabulary:
-            least = ops.top_k(probabilities, self.top_k)[0][:, -1:]
-            probabilities = ops.where(probabilities >= least, probabilities, 0.0)
+            # The order of the words stays, so that a draw chooses the same word as among all.
+            words = ops.sort(ops.cast(ops.top_k(log_probs, self.top_k)[1], "int32"), axis=-1)
+            log_probs = ops.take_along_axis(log_probs, words, axis=1)
+        probabilities = tempered(log_probs, temperatures)
         if self.top_p < 1:
             probabilities = _nucleus(probabilities, self.top_p)
-        return drawn(probabilities, ops.reshape(draws, (-1,)))
+        chosen = drawn(probabilities, ops.reshape(draws, (-1,)))
+        return chosen if words is None else ops.take_along_axis(words, chosen[:, None], axis=1)[:, 0]
 
     def character_sampler(self) -> Sampler:
         return self.replace(num_samples=1, suppress_unknown=False)

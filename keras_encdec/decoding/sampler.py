@@ -13,7 +13,7 @@ from keras_encdec.configuration import Configuration, ConfigurationError
 from keras_encdec.text.vocabulary import END, PADDING, UNKNOWN
 
 # Help of the option `suppress_unknown` of the samplers that have it.
-SUPPRESS_UNKNOWN = "Never generate the unknown word; otherwise it is written as <unk>."
+SUPPRESS_UNKNOWN = "Never generate the unknown word <unk>. Position words may still be generated."
 
 
 class Choice(NamedTuple):

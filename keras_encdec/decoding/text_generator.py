@@ -200,7 +200,8 @@ class TextGenerator:
                 vocabulary.
 
         Returns:
-            list, for each line a list of distinct TextHypothesis, the best first.
+            list, for each line a list of distinct TextHypothesis, the best first. They are distinct before unknown
+            words are replaced.
 
         Raises:
             ValueError: for a str in place of the list, or lists of words in it.

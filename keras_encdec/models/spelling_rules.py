@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_encdec.backend.types import State, Tensor
-from keras_encdec.text.vocabulary import END, FIRST_WORD, UNKNOWN, Vocabulary, spelled
+from keras_encdec.text.vocabulary import END, FIRST_WORD, UNKNOWN, Vocabulary, characters_of, spelled
 
 # The key of the characters c_1 .. c_n is the sum of c_i M^(n - i), modulo 2^32, for this M. So a search knows by one
 # number per row whether its characters are a word of the shortlist. Of 2^32 keys, other words rarely have one of these.
@@ -36,7 +36,10 @@ class SpellingRules:
 
     def __init__(self, characters: Vocabulary | None = None, shortlist: Iterable[str] = ()) -> None:
         words = [*"\0" * FIRST_WORD, *(characters.words if characters is not None else ())]
-        spellings = spelled(shortlist, characters) if characters is not None else np.zeros((0, 1), np.int32)
+        # The other words of the shortlist cannot be spelled, and their keys would be those of other words.
+        spellable = [word for word in shortlist if characters_of(word) == word]
+        spellings = spelled(spellable, characters) if characters is not None else np.zeros((0, 1), np.int32)
+        spellings = spellings[~(spellings == UNKNOWN).any(axis=1)]
         self._shortlist_keys = spelling_keys(spellings)
         # The canonical combining class of a character is 0 unless it is a mark that may change places with others.
         classes = np.array([unicodedata.combining(word[0]) for word in words])

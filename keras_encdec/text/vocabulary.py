@@ -135,14 +135,15 @@ def most_frequent(counts: Mapping[str, int], size: int, reserved: Sequence[str] 
 
     Args:
         counts: mapping from a word to its number of occurrences.
-        size: int. The maximum number of words.
-        reserved: list of str. The last words of the vocabulary, however often they occur. Defaults to none.
+        size: int. The maximum number of words, those in `reserved` included.
+        reserved: list of str. The last words of the vocabulary, however often they occur; all are kept, even more than
+            `size`. Defaults to none.
 
     Returns:
         Vocabulary.
     """
     others = [(word, count) for word, count in counts.items() if word not in reserved]
-    ranked = sorted(others, key=lambda item: (-item[1], item[0]))[: size - len(reserved)]
+    ranked = sorted(others, key=lambda item: (-item[1], item[0]))[: max(0, size - len(reserved))]
     return Vocabulary([*(word for word, _ in ranked), *reserved])
 
 

@@ -47,6 +47,12 @@ def test_gates_of_a_model_that_reads_sentences_from_right_to_left(tmp_path):
     np.testing.assert_allclose(last_state(directory, first, suffix=".1")[0], state, atol=1e-5)
 
 
+def test_words_of_a_text_have_no_factors(tmp_path):
+    directory = ModelDirectory.load(save_model(tmp_path / "model", SOURCE_WORDS, TARGET_WORDS))
+    [of_table], [of_text] = (phrase_gates(directory, ["le a|b"], factored) for factored in (True, False))
+    assert of_table.words == ["le", "a", "(end)"] and of_text.words == ["le", "a|b", "(end)"]
+
+
 def test_an_lstm_has_no_gates_to_show(tmp_path):
     path = save_model(tmp_path / "model", SOURCE_WORDS, TARGET_WORDS, cell="lstm")
     assert not has_gates(ModelDirectory.load(path))

@@ -64,6 +64,18 @@ def test_frequencies_follow_the_probabilities(temperature, top_k, top_p):
 
 
 @pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize("temperature", [1.0, 1e8])
+def test_of_equally_probable_words_no_more_than_top_k_are_drawn(temperature):
+    """Equal values are frequent in bfloat16; at a high temperature, all probabilities become equal."""
+    log_probs = np.log(np.array([[0.1, 0.1, 0.1, 0.3, 0.3, 0.1]], np.float32).repeat(8, axis=0))
+    for top_k, possible in ((1, {3, 4}), (2, {3, 4}), (3, set(range(6)))):
+        sampler = RandomSampler(8, temperature, top_k)
+        search = {"temperature": ops.ones((1,)) * temperature}
+        draws = np.linspace(0, 0.99, 8, dtype=np.float32)
+        found = set(ops.convert_to_numpy(sampler.choose(ops.array(log_probs), search, ops.array(draws))).tolist())
+        assert len(found) == top_k and found <= possible
+
+
 def test_whole_sequences_are_as_frequent_as_they_are_probable():
     model, weights = toy(target_words=3)
     weights["readout.b_G"][2] = 2.0  # most end within the limit

@@ -5,10 +5,14 @@ import json
 import os
 import shutil
 
+import pytest
 import tensorflow as tf
 from export_folders import names, served
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import prediction_log_pb2
+
+from keras_encdec.export.saved_model import _phrases, _single_tokens
+from keras_encdec.text import Vocabulary
 
 
 def test_a_version_has_the_files_that_a_server_reads(exported):
@@ -86,6 +90,13 @@ def test_the_warm_up_calls_every_signature_with_several_lengths(exported):
     assert set(lengths) == set(functions)
     for found in lengths.values():
         assert len({length for length, _ in found}) > 2 and len({number for _, number in found}) > 1
+
+
+@pytest.mark.parametrize(("tokenization", "expected"), [(None, [b"l'", b"a"]), ({"lowercase": True}, [b"a"])])
+def test_the_warm_up_has_only_words_of_one_token_that_are_not_too_long(tokenization, expected):
+    words = _single_tokens(Vocabulary(["l'", "x" * 64, "a"]), tokenization)
+    assert words == expected and _phrases(words, 2, 1) == [b" ".join((expected * 2)[:2])]
+    assert _phrases(_single_tokens(Vocabulary(["x" * 64]), tokenization), 1, 1) == [b""]
 
 
 def test_a_version_works_after_it_is_moved_and_without_its_model(exported, tmp_path):

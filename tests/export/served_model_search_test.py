@@ -7,9 +7,11 @@ from toy_served_model import MAX_TOKENS, SOURCES, TARGET_WORDS, call
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding import BeamSampler, TextGenerator
+from keras_encdec.export.search_graph import ServedShortlist
 from keras_encdec.export.served_model import ServedModel
 from keras_encdec.export.serving_config import ServingConfig
 from keras_encdec.text.lexical_shortlist import LexicalShortlist
+from keras_encdec.text.vocabulary import FIRST_WORD, Vocabulary
 
 
 @pytest.mark.usefixtures("uncompiled")
@@ -112,3 +114,11 @@ def test_a_lexical_shortlist_limits_the_words_as_in_python(tmp_path, toy, monkey
     assert [text.decode() for text in greedy] == [" ".join(best.words) for [best] in expected]
     with pytest.raises(ConfigurationError, match="frequent_words without lexical_shortlist"):
         ServingConfig(frequent_words=3)
+
+
+def test_words_that_are_not_utf8_may_be_in_a_lexical_shortlist(tmp_path):
+    vocabulary = Vocabulary(["b", "caf\udce9", "a"])
+    (tmp_path / "table").write_text("s1\ta\t1\n")
+    served = ServedShortlist(LexicalShortlist.read(tmp_path / "table", vocabulary, 1, 0), vocabulary)
+    allowed = served.allowed(tf.constant([["s1", ""], [b"caf\xe9", ""]])).numpy()
+    assert allowed[:, FIRST_WORD:].tolist() == [[False, False, True], [False, True, False]]

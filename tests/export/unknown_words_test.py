@@ -1,6 +1,8 @@
 """Replacement of unknown words in the served graph, against Python."""
 
+import numpy as np
 import pytest
+import tensorflow as tf
 import toy_models
 from toy_served_model import SOURCE_WORDS, TARGET_WORDS, call
 
@@ -10,8 +12,9 @@ from keras_encdec.decoding.text_generator import UnknownReplacement
 from keras_encdec.errors import InputError
 from keras_encdec.export.served_model import ServedModel
 from keras_encdec.export.serving_config import ServingConfig
+from keras_encdec.export.unknown_words import ServedReplacement
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.text.vocabulary import is_position_word
+from keras_encdec.text.vocabulary import FIRST_WORD, UNKNOWN, Vocabulary, is_position_word
 
 
 @pytest.mark.usefixtures("uncompiled")
@@ -45,6 +48,18 @@ def test_unknown_words_are_replaced_as_in_python(tmp_path, monkeypatch, argument
         drawn = call(model, "sample", **{read: sources}, seed=range(8), temperature=[1e-6] * 8)[generated]
         greedy = [" ".join(best.words) for best, *_ in generator.generate(sources, "greedy", replacement)]
         assert [text.decode() for text in drawn] == greedy
+
+
+@pytest.mark.usefixtures("no_search")
+def test_without_a_dictionary_unknown_words_are_copied_and_a_word_with_their_name_is_one(tmp_path):
+    vocabulary = Vocabulary(["b", "<unk>"])
+    replacement, python = ServedReplacement(vocabulary, {}, has_attention=True), UnknownReplacement()
+    targets = ["b", "<unk>", "b"]
+    for ids in ([FIRST_WORD, UNKNOWN, FIRST_WORD], [FIRST_WORD, FIRST_WORD + 1, FIRST_WORD]):
+        given = map(tf.constant, ([[targets]], [[ids]], [[[0, 1, 0]]], [["x", "y"]], [3]))
+        found = replacement(*given)
+        expected = python.replaced(targets, ["x", "y"], np.eye(3)[[0, 1, 0]])
+        assert [word.decode() for word in found.numpy()[0, 0]] == expected == ["b", "y", "b"]
 
 
 @pytest.mark.usefixtures("no_search")

@@ -49,6 +49,13 @@ def test_scores_are_compared_in_batches_one_by_one_and_with_every_backend(verify
 
 
 @pytest.mark.usefixtures("scores_here")
+def test_made_pairs_are_no_longer_than_the_version_accepts(folders, tmp_path):
+    with searchless():
+        export_model(folders[0], tmp_path / "short", max_tokens=2)
+    report = verify_export(folders[0], tmp_path / "short", made_pairs=40, backends=())
+    assert 0 < report.comparisons[0].pairs < 40
+
+
 def test_given_pairs_are_read_as_a_client_sends_them(verify, folders, tmp_path):
     (tmp_path / "pairs.tsv").write_bytes("w1 &amp;\té\n\tw2 w3\n".encode("latin-1"))
     done = succeed(verify(*flags(folders, f"--input={tmp_path / 'pairs.tsv'}", "--encoding=latin-1")))

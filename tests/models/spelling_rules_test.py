@@ -47,6 +47,15 @@ def test_the_rules_forbid_the_end_of_a_word_of_the_shortlist():
     assert allowed_next(SpellingRules(characters), "ab", characters)[END]
 
 
+def test_a_word_that_cannot_be_spelled_forbids_no_other():
+    """A word of the shortlist with unknown characters, that is not in NFC, or that is cut after 50 characters."""
+    characters = Vocabulary("10nave\xe9\u0301")
+    shortlist = ["10\u20ac", "na\xefve", "e\u0301", "a" * 51]
+    rules = SpellingRules(characters, shortlist)
+    for word in ("10", "nave", "\xe9", "a" * 50):
+        assert allowed_next(rules, word, characters)[END], word
+
+
 @given(st.sets(st.text("abcdefgh", min_size=1, max_size=49), max_size=20))
 def test_the_key_of_a_word_is_the_last_key_of_its_characters(words):
     characters, rules = Vocabulary("abcdefgh"), SpellingRules()

@@ -98,6 +98,12 @@ def test_the_most_frequent_words_are_kept_and_ties_do_not_depend_on_order():
     assert most_frequent(counts, 100).words == ["the", "a", "b", "é", "rare"]
 
 
+def test_reserved_words_leave_room_for_others_or_none():
+    counts = {"a": 3, "b": 2, "c": 1}
+    assert most_frequent(counts, 4, ["x", "b"]).words == ["a", "c", "x", "b"]
+    assert most_frequent(counts, 1, ["x", "y"]).words == ["x", "y"]
+
+
 @given(st.dictionaries(st.text(min_size=1), st.integers(1, 5), min_size=1), st.integers(1, 10))
 def test_no_word_left_out_is_more_frequent_than_one_kept(counts, size):
     words = most_frequent(counts, size).words
