@@ -113,7 +113,8 @@ def _export(model_dir: FilePath, export_dir: pathlib.Path, options: ExportOption
         # Read again: another process may have moved labels meanwhile.
         labels = ModelsConfig(export_dir, model_name, options.base_path)
         newest = max(made.number, labels.canary) if labels.canary in versions(export_dir) else made.number
-        labels.write(None if labels.stable else made.number, newest)
+        is_first = list(versions(export_dir)) == [made.number] or not (labels.stable or labels.canary)
+        labels.write(made.number if is_first else None, newest)
     write_batching_parameters(export_dir)
     return ExportResult(
         export_dir / str(made.number),
@@ -161,7 +162,7 @@ def _tensorflow_errors_explained(export_dir: str | os.PathLike[str]) -> Iterator
         raise InputError(
             f"could not be written ({error.message.splitlines()[0]})",
             "",
-            "free space, or check the path and its permissions",
+            "if the disk is not full and the path can be written, report this as an error of keras-encdec",
             export_dir,
         ) from error
 

@@ -186,7 +186,8 @@ def is_sparse(path: FilePath) -> bool:
 def count_zeros(path: FilePath) -> tuple[int, int]:
     """Counts the weights that are zero in the matrices of a `.keras` file.
 
-    If all weights in the first row of a matrix are zero, that row is left out: it is an embedding's row for padding.
+    If all weights in the first row of a matrix are zero, that row is left out: in an embedding, it is the row for
+    padding. In another matrix of which most weights are pruned, this leaves out a row that counts.
 
     Args:
         path: path of the file.

@@ -142,6 +142,8 @@ LONG = 4
 CANDIDATES, EXTREME_SHARE = 20_000, 0.1
 # Table 2 shows three targets, so phrases with more targets than that are preferred.
 ENOUGH_TARGETS = 4
+# If there are fewer of these, phrases with two or three targets are added.
+ENOUGH_CANDIDATES = 100
 
 
 class TablePair(NamedTuple):
@@ -255,7 +257,8 @@ def read_table_sample(
             "check the phrase; it is compared word by word, without Moses's escapes",
             path,
         )
-    chosen = candidates.items() or fewer.items()
+    chosen = candidates.items()
+    chosen += fewer.items()[: max(0, ENOUGH_CANDIDATES - len(chosen))]
     return TableSample(
         path, lines.offered, lines.items(), long_phrases.items(), long_phrases.offered, chosen, lines_of_given
     )

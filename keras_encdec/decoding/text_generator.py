@@ -206,9 +206,13 @@ class TextGenerator:
         Raises:
             ValueError: for a str in place of the list, or lists of words in it.
         """
-        if isinstance(lines, str) or not all(isinstance(line, str) for line in lines):
-            found = reprlib.repr(lines)
-            raise ValueError(f"found {found}, expected a list of texts; generate_words takes lists of words")
+        if isinstance(lines, str):
+            raise ValueError(f"found the text {lines!r}, expected a list of texts")
+        lines = list(lines)  # an iterator could be read only once
+        for line in lines:
+            if not isinstance(line, str):
+                found = reprlib.repr(line)
+                raise ValueError(f"found {found}, expected a list of texts; generate_words takes lists of words")
         return self.generate_words(
             self._first.words(lines), sampler, replacement, with_attention, lexical_shortlist, **arguments
         )

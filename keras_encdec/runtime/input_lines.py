@@ -23,22 +23,21 @@ _LONGEST_LINE = 1 << 26
 _MANY_LINES = 1 << 15
 
 
-# The first bytes of files that other programs compressed, with the program that decompresses them.
+# The first bytes of files that other programs compressed, with the program and the command that decompresses them.
 _OTHER_COMPRESSION = {
-    b"\xfd7zXZ\x00": "xz -dc",
-    b"\x28\xb5\x2f\xfd": "zstd -dc",
-    **{b"BZh%d1AY&SY" % level: "bzip2 -dc" for level in range(1, 10)},
-    b"PK\x03\x04": "unzip -p",
+    b"\xfd7zXZ\x00": ("xz", "xz -dc"),
+    b"\x28\xb5\x2f\xfd": ("zstd", "zstd -dc"),
+    **{b"BZh%d1AY&SY" % level: ("bzip2", "bzip2 -dc") for level in range(1, 10)},
+    b"PK\x03\x04": ("zip", "unzip -p"),
 }
 _LONGEST_MAGIC = max(map(len, _OTHER_COMPRESSION))
 
 
 def _check_compression(start: bytes, path: FilePath) -> None:
     """Raises InputError if a file begins like one of another compression than gzip."""
-    for magic, program in _OTHER_COMPRESSION.items():
+    for magic, (program, command) in _OTHER_COMPRESSION.items():
         if start.startswith(magic):
-            found = f"found a file that {program.split()[0].removeprefix('un')} compressed"
-            remedy = f"decompress it first: {program} FILE"
+            found, remedy = f"found a file that {program} compressed", f"decompress it first: {command} FILE"
             raise InputError(found, "expected plain or gzipped text", remedy, path=path)
 
 

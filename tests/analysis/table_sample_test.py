@@ -21,6 +21,14 @@ def test_a_small_table_is_read_completely(table):
     assert [len(lines) for lines in sample.candidates] == [5] * 6
 
 
+def test_phrases_of_fewer_targets_are_added_if_few_have_enough(tmp_path):
+    pairs = [(f"a b c p{i}", f"t{j}") for i in range(9) for j in range(4 if i < 2 else 3)]
+    lines = [f"{source} ||| {target} ||| 0.5 0.5 0.5 0.5 ||| ||| 1 1 1\n" for source, target in pairs]
+    (tmp_path / "table").write_text("".join(lines))
+    sample = read_table_sample(tmp_path / "table")
+    assert sorted(map(len, sample.candidates)) == [3] * 7 + [4] * 2
+
+
 def test_the_seed_determines_the_sample_of_a_large_table(table):
     first, again, other = (read_table_sample(table, pairs=10, phrases=2, seed=seed) for seed in (1, 1, 2))
     assert len(first.pairs) == 10 and len(first.phrases) == 2 and (first.num_pairs, first.num_phrases) == (45, 6)

@@ -10,13 +10,12 @@ SOURCE = ["Anna", "mange", "une", "pomme"]
 DICTIONARY = {"pomme": "apple", "mange": "eats"}
 
 
-def test_a_path_or_a_text_in_place_of_a_list_is_refused(model_dirs):
+def test_a_path_or_lists_of_words_in_place_of_texts_are_refused(model_dirs):
     for directories in (str(model_dirs / "forward"), model_dirs / "forward", []):
         with pytest.raises(ValueError, match="expected a list of one or more model directories"):
             TextGenerator(directories)
-    for lines in ("le chat", [["le", "chat"]]):
-        with pytest.raises(ValueError, match="expected a list of texts; generate_words takes lists of words"):
-            TextGenerator([model_dirs / "forward"]).generate(lines)
+    with pytest.raises(ValueError, match="found .'le', 'chat'., expected a list of texts; generate_words takes lists"):
+        TextGenerator([model_dirs / "forward"]).generate([["le", "chat"]])
 
 
 @pytest.mark.parametrize(

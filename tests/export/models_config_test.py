@@ -45,7 +45,10 @@ def test_labels_of_removed_versions_are_dropped(quick_export, model_dir, export_
     done = succeed(export_command(f"--model_dir={model_dir}", f"--export_dir={folder}"))
     assert "version 4, stable is none" in done.stderr and "names a version that does not exist" in done.stderr
     assert labels(folder) == {"canary": 4}
-    shutil.rmtree(folder / "4")
+    export_model(model_dir, folder)
+    assert labels(folder) == {"canary": 5}, "only move_stable_label sets the label stable again"
+    for number in "45":
+        shutil.rmtree(folder / number)
     done = succeed(export_command(f"--export_dir={folder}", "--stable_version=2"))
     assert done.stderr == f"{folder / 'models.config'}: stable is version 2\n"
     assert labels(folder) == {"stable": 2}
