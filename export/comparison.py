@@ -89,12 +89,23 @@ def pairs_of_words(
     Returns:
         list of pairs of lists of words.
     """
-    sides = [side for pair in texts for side in pair]
-    if tokenization is None:
-        words = [model_words(side, factored=False) for side in sides]
-    else:
-        words = Tokenizer(**tokenization).words(sides)
+    words = served_words([side for pair in texts for side in pair], tokenization)
     return list(zip(words[::2], words[1::2], strict=True))
+
+
+def served_words(texts: Sequence[str], tokenization: dict[str, bool] | None) -> list[list[str]]:
+    """Splits each text into words as the exported model does, see `pairs_of_words`."""
+    if tokenization is None:
+        return [model_words(text, factored=False) for text in texts]
+    return Tokenizer(**tokenization).words(texts)
+
+
+def fitting_pairs(
+    texts: Sequence[tuple[str, str]], tokenization: dict[str, bool] | None, max_tokens: int
+) -> list[tuple[str, str]]:
+    """Returns the pairs whose sides both have at most `max_tokens` tokens, as an exported model reads them."""
+    words = pairs_of_words(texts, tokenization)
+    return [text for text, sides in zip(texts, words, strict=True) if max(map(len, sides)) <= max_tokens]
 
 
 def _model_order(directory: ModelDirectory, sides: tuple[_Side, _Side]) -> tuple[_Side, _Side]:

@@ -15,6 +15,7 @@ from keras_encdec.export.comparison import (
     ScoreDifference,
     allowed_difference,
     check_scores,
+    fitting_pairs,
     model_scores,
     pairs_of_words,
     random_pairs,
@@ -112,8 +113,9 @@ def _export(model_dir: FilePath, export_dir: pathlib.Path, options: ExportOption
     with locked(export_dir):
         # Read again: another process may have moved labels meanwhile.
         labels = ModelsConfig(export_dir, model_name, options.base_path)
-        newest = max(made.number, labels.canary) if labels.canary in versions(export_dir) else made.number
-        is_first = list(versions(export_dir)) == [made.number] or not (labels.stable or labels.canary)
+        numbers = versions(export_dir)
+        newest = max(made.number, labels.canary) if labels.canary in numbers else made.number
+        is_first = numbers == [made.number] or not (labels.stable or labels.canary)
         labels.write(made.number if is_first else None, newest)
     write_batching_parameters(export_dir)
     return ExportResult(
@@ -192,10 +194,7 @@ def check_version(
         "nothing was published: export again, and if that fails too, train the model again or use the version of "
         "TensorFlow that this package is tested with"
     )
-    made = random_pairs(directory, PAIRS)
-    words = pairs_of_words(made, tokenization)
-    fitting = [text for text, sides in zip(made, words, strict=True) if max(map(len, sides)) <= max_tokens]
-    texts = [*fitting, ("", "")]
+    texts = [*fitting_pairs(random_pairs(directory, PAIRS), tokenization, max_tokens), ("", "")]
     try:
         score = tf.saved_model.load(str(path)).signatures["serving_default"]
         sources, targets = map(tf.constant, zip(*texts, strict=True))

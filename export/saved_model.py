@@ -12,6 +12,7 @@ from tensorflow.types.experimental import ConcreteFunction
 from tensorflow_serving.apis import prediction_log_pb2
 
 from keras_encdec import __version__
+from keras_encdec.export.comparison import served_words
 from keras_encdec.export.phrase_ids import BYTES_A_TOKEN
 from keras_encdec.export.served_model import ServedModel
 from keras_encdec.export.serving_config import ServingConfig
@@ -20,7 +21,6 @@ from keras_encdec.model_config import WEIGHTS
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.text import Vocabulary
-from keras_encdec.text.tokenizer import Tokenizer
 
 # Numbers of tokens per phrase, and of pairs per request, in the warm-up.
 LENGTHS, BATCHES = (1, 3, 7, 20), (1, 32)
@@ -32,7 +32,7 @@ def write_warmup(
     vocabularies: dict[str, Vocabulary],
     max_tokens: int,
     model_name: str,
-    tokenization: dict[str, bool] | None = None,
+    tokenization: dict[str, bool] | None,
 ) -> None:
     """Writes warm-up requests for each signature, with several lengths and batch sizes.
 
@@ -42,8 +42,7 @@ def write_warmup(
         vocabularies: dict of input name to Vocabulary. Its most frequent words make up the phrases.
         max_tokens: int. Largest number of tokens of a phrase.
         model_name: str. Name of the model on the server.
-        tokenization: dict of arguments of `Tokenizer` if the version reads raw text. Defaults to `None`: it reads
-            tokens.
+        tokenization: dict of arguments of `Tokenizer` if the version reads raw text, otherwise `None`.
     """
     words = {side: _single_tokens(vocabulary, tokenization) for side, vocabulary in vocabularies.items()}
     with tf.io.TFRecordWriter(str(path)) as writer:
@@ -69,7 +68,7 @@ def write_warmup(
 def _single_tokens(vocabulary: Vocabulary, tokenization: dict[str, bool] | None) -> list[bytes]:
     """Lists frequent words that are one token each and not too long: a server ends if it refuses a warm-up request."""
     words = [word.encode("utf-8", "replace").decode() for word in vocabulary.words[:1000]]
-    tokens = [[word] for word in words] if tokenization is None else Tokenizer(**tokenization).words(words)
+    tokens = served_words(words, tokenization)
     encoded = [word.encode() for word, parts in zip(words, tokens, strict=True) if len(parts) == 1]
     return [word for word in encoded if len(word) < BYTES_A_TOKEN] or [b""]
 

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
-from keras_encdec.export.versions import LARGEST_VERSION, WEIGHT_FORMS
+from keras_encdec.export.versions import LARGEST_VERSION, MAX_TOKENS, WEIGHT_FORMS
 from keras_encdec.formats import open_output
 from keras_encdec.task_options import ShortlistOptions
 from keras_encdec.trained_model import TranslatingModel, check_can_replace_unknown
@@ -52,7 +52,7 @@ class ServingConfig(ShortlistOptions):
     """
 
     max_tokens: int = hyperparameter(
-        256,
+        MAX_TOKENS,
         "Longest phrase that the server accepts, in tokens; longer phrases could overload it.",
         minimum=1,
     )

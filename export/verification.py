@@ -17,6 +17,7 @@ from keras_encdec.export.comparison import (
     ScoreDifference,
     allowed_difference,
     check_scores,
+    fitting_pairs,
     model_scores,
     pairs_of_words,
     random_pairs,
@@ -98,9 +99,7 @@ def verify_export(
     directory = load_served_directory(model_dir)
     if made_pairs is None:
         made_pairs = 0 if pairs else 1000
-    made = random_pairs(directory, made_pairs)
-    sizes = [max(map(len, sides)) for sides in pairs_of_words(made, tokenization)]
-    texts = [*pairs, *(pair for pair, size in zip(made, sizes, strict=True) if size <= description.max_tokens)]
+    texts = [*pairs, *fitting_pairs(random_pairs(directory, made_pairs), tokenization, description.max_tokens)]
     words = pairs_of_words(texts, tokenization)
     expected = own = model_scores(directory, words)
     comparisons: list[ScoreDifference] = []

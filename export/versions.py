@@ -211,6 +211,8 @@ def _flush(folder: pathlib.Path) -> None:
 
 DESCRIPTION = "keras_encdec.json"
 TOKENS, RAW_TEXT = "tokens separated by spaces", "raw text"
+# Largest number of tokens of a phrase, unless an export sets another; the first versions do not name theirs.
+MAX_TOKENS = 256
 #: Forms in which the weights of a version may be stored.
 WEIGHT_FORMS = ("float32", "bfloat16", "int8")
 
@@ -257,7 +259,9 @@ def read_description(version: pathlib.Path) -> Description:
         if not isinstance(model_weights, str | None):
             raise ValueError("its model_weights is not a checksum")
         tokenization = dict(tokenization) if reads == RAW_TEXT else None
-        return Description(tokenization, weights, checksums, model_weights, int(description.get("max_tokens", 256)))
+        return Description(
+            tokenization, weights, checksums, model_weights, int(description.get("max_tokens", MAX_TOKENS))
+        )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
             f"found no valid description of the version ({error})",

@@ -237,21 +237,29 @@ def configured_backend() -> str:
     """Returns the backend that Keras will use: that of `KERAS_BACKEND`, or of Keras's settings file."""
     if backend := os.environ.get("KERAS_BACKEND"):
         return backend
-    try:
-        settings = json.loads(settings_file().read_text(encoding="utf-8"))
-        return str(settings.get("backend", "tensorflow"))
-    except (OSError, ValueError, AttributeError):
-        return "tensorflow"
+    return backend_in_settings() or "tensorflow"
+
+
+def backend_in_settings() -> str | None:
+    """Returns the backend that Keras's settings file names; `None` if there is none, or Keras ignores a broken file."""
+    settings = _settings()
+    backend = settings.get("backend") if isinstance(settings, dict) else None
+    return str(backend) if backend else None
+
+
+def _settings() -> object:
+    """Reads Keras's settings file; returns `None` if it cannot be read."""
+    with contextlib.suppress(OSError, ValueError):
+        return json.loads(settings_file().read_text(encoding="utf-8"))
+    return None
 
 
 def _refused_settings(error: Exception) -> str | None:
     """Returns what the settings file has if Keras refused it with this error, otherwise `None`."""
     if isinstance(error, ValueError) and str(error).startswith("Invalid `"):
         return f"a setting that Keras refuses ({str(error).rstrip('.')})"
-    if isinstance(error, AttributeError):
-        with contextlib.suppress(OSError, ValueError):
-            if not isinstance(settings := json.loads(settings_file().read_text(encoding="utf-8")), dict):
-                return f"{type(settings).__name__} in JSON"
+    if isinstance(error, AttributeError) and not isinstance(settings := _settings(), dict | None):
+        return f"{type(settings).__name__} in JSON"
     return None
 
 

@@ -3,7 +3,6 @@
 A backend starts in a process of its own. If it is broken or crashes, that is reported, and the diagnosis continues.
 """
 
-import contextlib
 import dataclasses
 import importlib.metadata
 import json
@@ -19,7 +18,7 @@ from typing import Any
 from packaging.requirements import Requirement
 
 from keras_encdec import __version__
-from keras_encdec.backend.startup import settings_file
+from keras_encdec.backend.startup import backend_in_settings, settings_file
 from keras_encdec.errors import InputError
 
 BACKENDS = ("tensorflow", "jax", "torch")
@@ -166,14 +165,11 @@ class ChosenBackend:
 
 def find_backend() -> ChosenBackend:
     """Finds the backend that Keras will use, as Keras chooses it, without importing Keras."""
-    configured = None
-    with contextlib.suppress(OSError, ValueError, AttributeError):  # Keras ignores a broken file, too
-        configured = json.loads(settings_file().read_bytes()).get("backend")
     installed = tuple(name for name in BACKENDS if _installed_version(name))
     if given := os.environ.get("KERAS_BACKEND"):
         return ChosenBackend(given, "KERAS_BACKEND", installed)
-    if configured:
-        return ChosenBackend(str(configured), os.fspath(settings_file()), installed)
+    if configured := backend_in_settings():
+        return ChosenBackend(configured, os.fspath(settings_file()), installed)
     return ChosenBackend("tensorflow", "default", installed)
 
 

@@ -209,7 +209,7 @@ class PairFilter:
     """
 
     def __init__(self, max_tokens: int | None, deduplicate: bool) -> None:
-        self._max_tokens = math.inf if max_tokens is None else max_tokens
+        self._max_tokens = max_tokens
         self._seen: set[bytes] | None = set() if deduplicate else None
         self.duplicates = self.without_score = 0
 
@@ -228,10 +228,15 @@ class PairFilter:
                 self.duplicates += 1
                 return False
             self._seen.add(digest)
-        lengths = [len(model_words(side, factored=False)) for side in (record.source, record.target)]
-        has_score = min(lengths) > 0 and max(lengths) <= self._max_tokens
-        self.without_score += not has_score
-        return has_score
+        scored = has_score((record.source, record.target), self._max_tokens)
+        self.without_score += not scored
+        return scored
+
+
+def has_score(pair: Sequence[str], max_tokens: int | None) -> bool:
+    """Whether no side of a pair is empty, or has more than `max_tokens` tokens; `None` for no limit."""
+    most = math.inf if max_tokens is None else max_tokens
+    return all(0 < len(model_words(side, factored=False)) <= most for side in pair)
 
 
 def scored_window(

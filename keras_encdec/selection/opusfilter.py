@@ -6,8 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.formats import model_words
-from keras_encdec.selection.cross_entropies import TextPair, TranslationEntropies
+from keras_encdec.selection.cross_entropies import TextPair, TranslationEntropies, has_score
 from keras_encdec.selection.selection_options import SelectionOptions, dual_conditional_cross_entropy
 
 try:
@@ -52,15 +51,11 @@ class _EntropyFilter(FilterABC):
             for pair in batch:
                 if len(pair) != 2:
                     raise ConfigurationError("found %s files, expected 2: source and target", len(pair))
-            scored = [index for index, pair in enumerate(batch) if self._is_scored(pair)]
+            scored = [index for index, pair in enumerate(batch) if has_score(pair, self.max_tokens)]
             scores = [-math.inf if self.score_direction == CLEAN_HIGH else math.inf] * len(batch)
             for index, score in zip(scored, self._scores([(batch[i][0], batch[i][1]) for i in scored]), strict=True):
                 scores[index] = score
             yield from zip(batch, scores, strict=True)
-
-    def _is_scored(self, pair: Sequence[str]) -> bool:
-        most = math.inf if self.max_tokens is None else self.max_tokens
-        return all(0 < len(model_words(side, factored=False)) <= most for side in pair)
 
     def _scores(self, pairs: Sequence[TextPair]) -> list[float]:
         raise NotImplementedError

@@ -103,7 +103,7 @@ class Explorer:
             best: int. Number of targets, at most `beams`. Defaults to `5`.
         """
         words = self._source(source)
-        [hypotheses] = self._generator.generate([_on_one_line(source)], BeamSampler(beams, num_best=min(best, beams)))
+        [hypotheses] = self._generator.generate_words([words], BeamSampler(beams, num_best=min(best, beams)))
         targets = [target for _, target in self._scored(words, [hypothesis.words for hypothesis in hypotheses])]
         return {"source": self._tokens(words, self._directory.source_vocabulary), "targets": targets}
 
@@ -117,7 +117,7 @@ class Explorer:
             seed: int. Random seed. Defaults to `0`.
         """
         words = self._source(source)
-        [drawn] = self._generator.generate([_on_one_line(source)], RandomSampler(samples, seed=seed))
+        [drawn] = self._generator.generate_words([words], RandomSampler(samples, seed=seed))
         most = sorted(drawn, key=lambda each: (-each.count, -each.log_prob))[:best]
         return {
             "source": self._tokens(words, self._directory.source_vocabulary),
@@ -206,7 +206,7 @@ class Explorer:
         return words
 
     def _words(self, text: str) -> list[str]:
-        [words] = self._directory.words([_on_one_line(text)])
+        [words] = self._directory.words([text.replace("\r", " ").replace("\n", " ")])
         if len(words) > self.limits.max_words:
             raise InputError(f"found {len(words)} words", f"expected {self.limits.max_words} at most")
         return words
@@ -238,10 +238,6 @@ class Explorer:
         """Chooses example phrases: with 3 to 7 words, if there are any."""
         short = [phrase for phrase in self._phrases if len(phrase.split(" ")) in EXAMPLE_WORDS]
         return (short or [phrase for phrase in self._phrases if len(phrase) < 200])[:EXAMPLES]
-
-
-def _on_one_line(text: str) -> str:
-    return text.replace("\r", " ").replace("\n", " ")
 
 
 def _probability(log_prob: float) -> dict[str, float]:

@@ -1,5 +1,6 @@
 """The command that serves the page, in this process."""
 
+import logging
 import os
 import signal
 import socket
@@ -16,6 +17,7 @@ from in_process import in_process
 from keras_encdec.cli.serve import COMMAND
 from keras_encdec.datasets import libreoffice_en_fr
 from keras_encdec.web import Explorer, ServeOptions, serve
+from keras_encdec.web.serve import server_of
 
 
 @pytest.mark.usefixtures("signals_obeyed", "uncompiled")
@@ -99,6 +101,14 @@ def test_requests_that_run_when_a_signal_comes_are_answered(model_dirs, monkeypa
     assert (done.returncode, answer.status_code) == (143, status), done.stderr
     assert answer.json() == ({"done": True} if status == 200 else {"error": "The server is stopping."})
     assert not caplog.records
+
+
+def test_errors_of_the_application_are_logged_and_ended_requests_are_not(caplog):
+    server_of(lambda scope, receive, send: None)
+    logger = logging.getLogger("uvicorn.error")
+    logger.error("Exception in ASGI application", exc_info=ValueError("a fault"))
+    logger.error("Cancel %s running task(s), timeout graceful shutdown exceeded", 3)
+    assert [record.exc_info[0] for record in caplog.records] == [ValueError]
 
 
 def test_flags_are_passed_on(monkeypatch):

@@ -141,16 +141,14 @@ def estimate_ngrams(
     options = NgramOptions.combined(options, values)
     start, file_encoding = time.monotonic(), FileEncoding(options.encoding)
     with open_output(output) as file:
-        known: list[bytes] | None = None
-        if vocabulary is not None:
-            with InputLines(vocabulary) as lines:
-                given, ids, _ = _read(lines, file_encoding, Progress(lines, "sentences"))
-            known = _frequent(given, ids, options.min_count)
         with InputLines(input) as lines, progress(lines, "sentences") as shown:
             words, ids, lengths = _read(lines, file_encoding, shown)
-        if known is None and options.min_count > 1:
-            known = _frequent(words, ids, options.min_count)
-        if known is not None:
+        counted_words, counted_ids = words, ids
+        if vocabulary is not None:
+            with InputLines(vocabulary) as lines:
+                counted_words, counted_ids, _ = _read(lines, file_encoding, Progress(lines, "sentences"))
+        if vocabulary is not None or options.min_count > 1:
+            known = _frequent(counted_words, counted_ids, options.min_count)
             numbers = {word: number for number, word in enumerate(known)}
             ids = np.array([numbers.get(word, _UNKNOWN_ID) for word in words], np.int64)[ids]
             words = known
