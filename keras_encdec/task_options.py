@@ -59,10 +59,11 @@ class UnknownWordsOption(Configuration):
 
     max_unknown: float | None = hyperparameter(
         None,
-        "Largest accepted share of unknown words, 0 to 1; for a model that reads or spells words by their characters, "
-        "of words outside its shortlist. If more of the source's or of the target's words are unknown, stop with an "
-        "error: the languages may be swapped, or the text tokenized in another way. The share is checked every few "
-        "thousand lines. Default: no limit, but encdec-score and encdec-generate warn at the end if it is above 0.5.",
+        "Largest accepted share of unknown words, 0 to 1; for a model that reads or spells words by their "
+        "characters, of words outside its shortlist. If more of the source's or of the target's words are unknown, "
+        "stop with an error: the languages may be swapped, or the text tokenized in another way. The share of the "
+        "words so far is checked every few thousand lines. Default: no limit, but encdec-score and encdec-generate "
+        "warn at the end if it is above 0.5.",
         minimum=0,
         maximum=1,
         group="unknown words",
@@ -212,8 +213,13 @@ class ShardOptions(Configuration):
 
     @property
     def output_settings(self) -> dict[str, object]:
-        """The options that determine the output, by name: all except those of this class."""
-        names = {parameter.name for parameter in ShardOptions.hyperparameters()}
+        """The options that determine the output, by name.
+
+        All except those of this class, and those that only decide when the task stops: after such an error, a user may
+        change them and continue.
+        """
+        stopping = (ShardOptions, MalformedLinesOption, UnknownWordsOption)
+        names = {parameter.name for options in stopping for parameter in options.hyperparameters()}
         return {name: value for name, value in self.to_dict().items() if name not in names}
 
     def check(self) -> None:

@@ -80,8 +80,8 @@ def measure_server(
 
     Raises:
         ConfigurationError: a ValueError, for options that contradict one another, and for an invalid address.
-        InputError: when the input cannot be read or has no pairs, or the server refuses a request before the
-            measurement.
+        InputError: when the input cannot be read or has no pairs; or when a request fails before the measurement,
+            unless the server refuses its pairs and `options.on_error` is "keep".
         ImportError: when the protocol's libraries are not installed.
     """
     options = ClientOptions.combined(options, values)
@@ -101,7 +101,7 @@ def measure_server(
             pairs = scorer.all_words([(record.source, record.target) for record in records], file_format.is_factored)
             return _measured(scorer, _requests(pairs, options), seconds, options)
         except ServerError as error:
-            raise error.report(client, input, 1) from error
+            raise error.report(client, input) from error
 
 
 def _requests(pairs: Sequence[WordPair], options: ClientOptions) -> list[list[WordPair]]:
@@ -122,9 +122,11 @@ def _measured(
         own = itertools.islice(itertools.cycle(requests), worker * len(requests) // options.in_flight, None)
         try:
             scorer.score_pairs(next(own))
-        except BaseException:
-            together.abort()
-            raise
+        except BaseException as error:
+            refused = isinstance(error, ServerError) and error.code == "INVALID_ARGUMENT"
+            if not (refused and options.on_error == "keep"):
+                together.abort()
+                raise
         together.wait()
         end = time.perf_counter() + seconds
         while (start := time.perf_counter()) < end:

@@ -154,16 +154,18 @@ class ServerError(Exception):
             remedy = "start it, check --server, or give a longer --patience to wait for it"
         elif self.code == "DEADLINE_EXCEEDED":
             found = f"found no answer from the server at {address} within {server.deadline:g} s"
-            remedy = "give a longer --deadline" + " or a smaller --batch_size" * (line is not None)
+            remedy = "give a longer --deadline" + " or a smaller --batch_size" * (path is not None)
         elif self.code == "NOT_FOUND":
             found = f"found no {server.model} on the server at {address} ({self.message})"
             remedy = "check --model_name, --version and --label; --health shows the versions"
         elif "version label" in self.message:
             found = f"found no {server.model} on the server at {address} ({self.message})"
             remedy = "check --label"
-        elif self.code == "INVALID_ARGUMENT" and line is not None:
+        elif self.code == "INVALID_ARGUMENT" and path is not None:
             found = f"found a pair that the server refuses ({self.message})"
-            remedy = "repair or remove the line, or give --on_error=keep to write such lines with a neutral score"
+            remedy = "repair or remove such pairs, or give --on_error=keep to count the refused requests"
+            if line is not None:
+                remedy = "repair or remove the line, or give --on_error=keep to write such lines with a neutral score"
         else:
             found = f"found the error {self.code} of the server at {address} ({self.message})"
             expected, remedy = "expected an answer", "check --server, and see the server's log"

@@ -34,7 +34,8 @@ class ServedScoreSummary(FileSummary):
         lines: int. Number of lines written.
         seconds: float. How long the scoring took.
         output: path of the file.
-        malformed: int. Number of malformed lines, which were written with a neutral score.
+        malformed: int. Number of malformed lines, which were written with a neutral score, or unchanged if they have no
+            field for it.
         refused: int. Number of lines that the server refused, which were written with a neutral score.
     """
 
@@ -44,8 +45,15 @@ class ServedScoreSummary(FileSummary):
     @property
     def remarks(self) -> list[str]:
         """Sentences for the user about lines that the model did not score."""
-        counts = {"malformed lines": self.malformed, "lines that the server refused": self.refused}
-        return [f"{count:,} {lines} were written with a neutral score." for lines, count in counts.items() if count]
+        remarks = []
+        if self.malformed:
+            remarks.append(
+                f"{self.malformed:,} malformed lines were written with a neutral score, or unchanged if they have no "
+                "field for it."
+            )
+        if self.refused:
+            remarks.append(f"{self.refused:,} lines that the server refused were written with a neutral score.")
+        return remarks
 
 
 def score_file_with_server(

@@ -193,6 +193,15 @@ class Command:
         """Records and serves the progress of the work, if the flags of `define_progress_flags` are given."""
         names = "progress_file", "metrics_port"
         path, port = (flag_values[name].value if name in flag_values else None for name in names)
+        if path:
+            # The progress file replaces what is there again and again, and so must not be any of the work's files.
+            from keras_encdec.runtime.files import check_distinct_files
+
+            for name in flag_values:
+                value = flag_values[name].value
+                for item in value if isinstance(value, list) else [value]:
+                    if isinstance(item, str) and name != names[0]:
+                        check_distinct_files(path, item)
         with contextlib.ExitStack() as stack:
             record = None
             if not self.serves and (path or port is not None):

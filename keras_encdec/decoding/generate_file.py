@@ -130,8 +130,13 @@ def generate_file(
         job = ShardedJob(
             "generation", [input], files, _settings(directories, sampler, options), WINDOW, options.shard_lines
         )
-        run = run_in_shards(job, options.open_engine(), work, progress=progress, show=show)
-        counts: Counter[str] = sum(map(Counter, run.counts), Counter())  # shards of an earlier version have none
+        counts: Counter[str] = Counter()
+
+        def check(of_shard: dict[str, int]) -> None:
+            counts.update(of_shard)
+            options.check_unknown("source", counts["words"], counts["unknown"])
+
+        run = run_in_shards(job, options.open_engine(), work, check=check, progress=progress, show=show)
         return GenerationSummary(
             run.written.count, run.written.seconds, output, _unknown_words(counts), before=run.before
         )
@@ -264,6 +269,9 @@ class ShardGenerator:
     def __call__(self, shard: Shard) -> ShardResult:
         """Generates the targets of a shard."""
         options, [part] = self._options, shard.parts
+        if shard.number:
+            # The share of unknown words refers to all words so far: `generate_file` checks it.
+            options = options.replace(max_unknown=None)
         outputs = [io.BytesIO() for _ in range(2 if options.alignments else 1)]
         generator = FileGenerator(self._generator, self._sampler, options, part)
         with InputLines(part) as lines:

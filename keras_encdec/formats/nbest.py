@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats.encodings import without_mark
-from keras_encdec.formats.nbest_line import append_features, check_new_features, features_of, parse_nbest_line
+from keras_encdec.formats.nbest_line import append_features, check_new_features, feature_names, parse_nbest_line
 from keras_encdec.formats.pair_format import DECIMAL_COLUMNS, Column, PairFormat, Record
 from keras_encdec.formats.plain_text import Sentences, read_sentences
 from keras_encdec.formats.record_reader import LineRecord, MalformedLine, RecordReader
@@ -177,8 +177,7 @@ class NBestFormat(PairFormat):
         names = [column.name for column in columns]
         for record in reader:
             # A malformed line may also have features, and gets neutral values.
-            known = features_of(record.raw) or ()
-            check_new_features(known, names, reader.lines.path, reader.lines.line_number)
+            check_new_features(feature_names(record.raw), names, reader.lines.path, reader.lines.line_number)
             yield record
 
     def add_columns(self, record: Record, columns: Sequence[Column], texts: Sequence[str]) -> bytes:
@@ -186,6 +185,6 @@ class NBestFormat(PairFormat):
         return append_features(record.raw, list(zip(names, texts, strict=True)))
 
     def add_neutral_columns(self, record: Record, columns: Sequence[Column]) -> bytes:
-        if features_of(record.raw) is None:
+        if not feature_names(record.raw):
             return record.raw
         return super().add_neutral_columns(record, columns)

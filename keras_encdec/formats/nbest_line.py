@@ -125,12 +125,10 @@ def append_features(line: bytes, features: Iterable[tuple[str, str]]) -> bytes:
     return line[:end] + added + line[end:]
 
 
-def features_of(line: bytes) -> dict[str, list[float]] | None:
-    """Returns the features of a line, which may be malformed; `None` if its features cannot be parsed."""
-    try:
-        return parse_features(line.split(_SEPARATOR)[2])
-    except (MalformedLine, IndexError):
-        return None
+def feature_names(line: bytes) -> list[str]:
+    """Returns the names of the features of a line, which may be malformed; an empty list if it has none."""
+    words = [word for field in line.split(_SEPARATOR, 3)[2:3] for word in split_tokens(field)]
+    return [word[:-1].decode("utf-8", "surrogateescape") for word in words if word.endswith(b"=")]
 
 
 def check_new_features(

@@ -288,7 +288,9 @@ class PhraseTableFormat(PairFormat):
         return line
 
     def add_neutral_columns(self, record: Record, columns: Sequence[Column]) -> bytes:
-        try:
-            return parse_line(record.raw).append_scores([self.column_texts[column.kind].neutral for column in columns])
-        except MalformedLine:
-            return record.raw  # the line has no field of scores
+        fields = record.raw.split(b"|||", 3)
+        if len(fields) < 3 or not fields[2].strip():
+            return record.raw  # the line has no scores
+        end = sum(map(len, fields[:2])) + len(fields[2].rstrip()) + 6
+        neutral = [self.column_texts[column.kind].neutral for column in columns]
+        return PhraseTableLine(record.raw, b"", b"", [], end).append_scores(neutral)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from types import TracebackType
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.runtime.progress import Progress
@@ -80,7 +80,12 @@ def completed(
 
 
 def do_missing(
-    folder: ShardFolder, engine: Engine, opener: WorkOpener, shards: Iterable[Shard], written: Progress
+    folder: ShardFolder,
+    engine: Engine,
+    opener: WorkOpener,
+    shards: Iterable[Shard],
+    written: Progress,
+    check: Callable[[dict[str, Any]], object] = lambda counts: None,
 ) -> tuple[int, int]:
     """Does the work on the shards that are missing in a folder, and keeps the results there.
 
@@ -90,14 +95,16 @@ def do_missing(
         opener: WorkOpener.
         shards: iterable of all Shards of the input.
         written: Progress, to which the lines of all shards are added.
+        check: callable of the counts of each shard, in order: it is called as soon as the shard and all before it are
+            done, and may raise an error to stop the work. Defaults to no check.
 
     Returns:
         tuple of the number of all shards, and of the number of lines in the shards that had been done before.
 
     Raises:
-        InputError: see `Engine.run`, `ShardFolder.is_done` and `ShardFolder.keep`.
+        InputError: see `Engine.run`, `ShardFolder.is_done` and `ShardFolder.keep`; whatever `check` raises.
     """
-    number = before = 0
+    number = before = checked = 0
 
     def missing() -> Iterator[Shard]:
         nonlocal number, before
@@ -109,9 +116,17 @@ def do_missing(
             else:
                 yield shard
 
+    def check_done() -> None:
+        nonlocal checked
+        while checked < number and checked in folder.done:
+            check(folder.done[checked]["counts"])
+            checked += 1
+
     for shard, result in engine.run(opener, missing()):
         folder.keep(shard, result)
         written.add(shard.lines)
+        check_done()
+    check_done()  # all shards may have been done before
     return number, before
 
 

@@ -71,6 +71,7 @@ def run_in_shards(
     prepare: Callable[[Shard], object] = lambda shard: None,
     finish: Callable[[contextlib.ExitStack], object] = lambda outputs: None,
     join: Callable[[ShardFolder, int], object] | None = None,
+    check: Callable[[dict[str, Any]], object] = lambda counts: None,
     progress: Callable[[InputLines], Progress] = Progress,
     show: Callable[[str], object] | None = None,
 ) -> ShardedRun:
@@ -86,6 +87,7 @@ def run_in_shards(
             Defaults to no further outputs.
         join: callable of the ShardFolder and the number of shards, all done, which writes the outputs. Defaults to
             `None`: the parts of the shards one after another, and then what `finish` writes.
+        check: see `do_missing`. Defaults to no check.
         progress: callable of the InputLines of the first input, which returns a Progress. Defaults to `Progress`, which
             shows nothing.
         show: callable of a sentence for the user: the disk space that the job needs. Optional.
@@ -109,9 +111,9 @@ def run_in_shards(
         inputs = [stack.enter_context(InputLines(path, parallel=True)) for path in job.inputs]
         if not is_url(job.outputs[0]):
             stack.enter_context(directory_lock(f"{os.fspath(job.outputs[0])}.shards", job.task, "--output"))
-        sizes = {"input size": [lines.size for lines in inputs], "shard_lines": windows * job.window_lines}
+        manifest = {**job.settings, "shard_lines": windows * job.window_lines}
         compressed = [f"{path}".endswith(".gz") for path in job.outputs]
-        folder = stack.enter_context(ShardFolder(job.outputs[0], {**job.settings, **sizes}, compressed))
+        folder = stack.enter_context(ShardFolder(job.outputs[0], manifest, compressed))
         shards = cut(inputs, job.window_lines, windows, job.group)
         first = next(shards)
         context = prepare(first)
@@ -119,7 +121,7 @@ def run_in_shards(
             show(_space(job, folder, first, inputs))
         written = stack.enter_context(progress(inputs[0]))
         all_shards = (dataclasses.replace(shard, context=context) for shard in itertools.chain([first], shards))
-        number, before = do_missing(folder, engine, opener, all_shards, written)
+        number, before = do_missing(folder, engine, opener, all_shards, written, check)
         if join:
             join(folder, number)
         else:

@@ -24,7 +24,7 @@ from keras_encdec.runtime.remote import remote_contents
 
 # Name of the manifest, and the end of the name of a finished shard's record, which begins with the shard's number.
 MANIFEST, DONE = "manifest.json", ".done.json"
-FORMAT = 2
+FORMAT = 3
 _BLOCK = 1 << 20
 Item = TypeVar("Item")
 

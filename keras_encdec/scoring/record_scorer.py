@@ -199,7 +199,7 @@ def _alignments(
         if record.problem is None:
             (source, target), weights = next(scored)
             line = alignment_line(source, target, weights)
-        lines.append(line.encode())
+        lines.append(line.encode("utf-8", "surrogateescape"))
     return lines
 
 

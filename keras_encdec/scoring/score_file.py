@@ -33,7 +33,8 @@ class ScoreSummary(ShardedFileSummary):
         lines: int. Lines written.
         seconds: float.
         output: the file.
-        malformed: int. Malformed lines, which were written with a neutral score.
+        malformed: int. Malformed lines, which were written with a neutral score, or unchanged if they have no field for
+            it.
         dry_run: bool. Whether it was a dry run, whose output is discarded.
         notices: tuple of str: notices for the user about the new moses.ini.
         too_long: int. Written lines with more than `max_tokens` tokens, which were written with a neutral score.
@@ -54,15 +55,15 @@ class ScoreSummary(ShardedFileSummary):
     @property
     def remarks(self) -> list[str]:
         """Sentences for the user about the lines."""
-        neutral = f"{'would be' if self.dry_run else 'were'} written with a neutral score."
+        neutral = f"{'would be' if self.dry_run else 'were'} written with a neutral score"
         remarks = ["; ".join(map(str, self.unknown_words)) + "."] if self.unknown_words else []
         remarks += [f"{counts}." for counts in self.ngrams]
         if self.before:
             remarks.append(f"{self.before:,} of the lines were scored before, by a command that was interrupted.")
         if self.malformed:
-            remarks.append(f"{self.malformed:,} malformed lines {neutral}")
+            remarks.append(f"{self.malformed:,} malformed lines {neutral}, or unchanged if they have no field for it.")
         if self.too_long:
-            remarks.append(f"{self.too_long:,} lines of more than {self.max_tokens:,} tokens (max_tokens) {neutral}")
+            remarks.append(f"{self.too_long:,} lines of more than {self.max_tokens:,} tokens (max_tokens) {neutral}.")
         remarks += [
             f"warning: most of the {words.side} words are unknown to the {words.model}, so its scores mean little; "
             "check the language of the file, which side is which, and how its text is tokenized."

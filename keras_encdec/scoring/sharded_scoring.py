@@ -9,6 +9,7 @@ import operator
 import os
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from keras_encdec.backend.startup import KerasWork, software
 from keras_encdec.formats import FilePath, InputLines, PairFormat, Record, open_output, pair_format
@@ -66,6 +67,9 @@ class ShardScorer:
 
     def _score(self, shard: Shard) -> ShardResult:
         options = self._options
+        if shard.number:
+            # The share of unknown words refers to all words so far: `score_in_shards` checks it.
+            options = options.replace(max_unknown=None)
         outputs = [io.BytesIO() for _ in range(2 if options.alignments else 1)]
         borrowed = open_scorers(options, *self._scorers)  # the scorers stay open when the shard is done
         with open_part(shard, options, self._sentences) as reader:
@@ -155,6 +159,13 @@ def score_in_shards(
         if options.moses_ini_out:
             outputs.enter_context(open_output(options.moses_ini_out)).write(ini)
 
+    done: list[ScoreCounts] = []
+
+    def check(counts: dict[str, Any]) -> None:
+        done.append(ScoreCounts.from_dict(counts))
+        for words in functools.reduce(operator.add, done).unknown_words:
+            options.check_unknown(words.side, words.words, words.unknown)
+
     job = ShardedJob(
         "scoring",
         in_step,
@@ -165,9 +176,8 @@ def score_in_shards(
         known.group,
         COLUMN_BYTES * len(columns),
     )
-    run = run_in_shards(job, options.open_engine(), work, prepare, finish, progress=progress, show=show)
-    counts = functools.reduce(operator.add, map(ScoreCounts.from_dict, run.counts))
-    return WrittenScores(run.written, counts, notices, run.before)
+    run = run_in_shards(job, options.open_engine(), work, prepare, finish, check=check, progress=progress, show=show)
+    return WrittenScores(run.written, functools.reduce(operator.add, done), notices, run.before)
 
 
 def _directories(models: Sequence[ModelOrPath]) -> list[ModelDirectory]:

@@ -214,7 +214,7 @@ def _select_in_shards(
             checksums[name] = directory.checksums()
             if options.uses_other_processes:
                 given[name] = directory.path_elsewhere(model)
-    entropy_options = ("method", "end_weight", "max_tokens", "encoding", "on_error")  # they determine cross-entropies
+    entropy_options = ("method", "end_weight", "max_tokens", "encoding")  # they determine cross-entropies
     settings = {
         "software": software(),
         "models": {name: hashlib.sha256(f"{checksum}".encode()).hexdigest() for name, checksum in checksums.items()},

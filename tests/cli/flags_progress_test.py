@@ -5,6 +5,7 @@ import re
 import urllib.request
 
 import pytest
+from absl import flags
 from commands import fail, succeed
 from in_process import in_process
 
@@ -52,6 +53,23 @@ def test_the_file_says_how_the_command_ended(command):
     fail(command(failing, f"--progress_file={command.file}"), 1, "found the disk full.")
     state = json.loads(command.file.read_text())
     assert (state["task"], state["state"], state["last_error"]) == ("encdec-long", "failed", "found the disk full.")
+
+
+def test_the_file_is_none_of_the_work(tmp_path):
+    (tmp_path / "progress.json").symlink_to("table")
+
+    def define(values):
+        define_progress_flags(values)
+        flags.DEFINE_string("output", None, "", values)
+        flags.DEFINE_multi_string("models", None, "", values)
+
+    def refused(*arguments):
+        command = Command("encdec-long", define, lambda values: pytest.fail("the work began"))
+        done = in_process(command, f"--progress_file={tmp_path}/progress.json", *arguments)
+        fail(done, 2, f"found one file for two purposes ({tmp_path}/table), expected a different file")
+
+    refused(f"--output={tmp_path}/table")
+    refused("--models=other", f"--models={tmp_path}/../{tmp_path.name}/table")
 
 
 def test_without_the_flags_nothing_is_recorded(command):

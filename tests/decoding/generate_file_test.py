@@ -345,6 +345,16 @@ def test_too_many_unknown_words_stop_the_work_before_the_search(generator, tmp_p
     assert generate(0.67).lines == 1
 
 
+def test_the_share_of_unknown_words_is_that_of_the_whole_file(generator, tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.import_module("keras_encdec.decoding.generate_file"), "WINDOW", 1)
+    (tmp_path / "in").write_text("s1 s2\ndas ist\ns1 s2\n")
+    options = {"shard_lines": 1, "max_unknown": 0.5}
+    assert generate_file(generator, tmp_path / "in", tmp_path / "out", "greedy", **options).lines == 3
+    (tmp_path / "in").write_text("s1 s2\ndas ist\ndas ist\n")
+    with pytest.raises(InputError, match="found 66.7 % of the 6 source words so far outside the vocabulary"):
+        generate_file(generator, tmp_path / "in", tmp_path / "out", "greedy", **options)
+
+
 def test_processes_generate_the_same_targets(generated, generator, model, source, monkeypatch):
     whole = generated(generator, GreedySampler(), "tsv")
     assert generated(model, GreedySampler(), "tsv", number_of_processes=2) == whole

@@ -152,12 +152,12 @@ def _moses_ini(folder: pathlib.Path) -> None:
 
 
 def _segmentations(folder: pathlib.Path) -> None:
-    from keras_encdec.formats.nbest_line import features_of, parse_segmentation
+    from keras_encdec.formats.nbest_line import feature_names, parse_segmentation
     from keras_encdec.formats.record_reader import MalformedLine
 
     for line in _lines(folder / "nbest"):
         with contextlib.suppress(MalformedLine):
-            features_of(line)
+            feature_names(line)
         with contextlib.suppress(MalformedLine):
             parse_segmentation(line, 2, 2)
 

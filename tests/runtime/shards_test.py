@@ -72,7 +72,7 @@ def output(request, tmp_path):
 
 
 def folder(output, **changed):
-    manifest = {"settings": {"length": True, "columns": [1, 2]}, "input size": 7} | changed
+    manifest = {"settings": {"length": True, "columns": [1, 2]}, "shard_lines": 7} | changed
     return ShardFolder(output, manifest, [output.name.endswith(".gz"), False])
 
 
@@ -102,7 +102,7 @@ def test_another_job_and_a_changed_input_are_refused(output):
     first, *_ = shards()
     folder(output).keep(first, result(first))
     for changed, sentence in (
-        ({"input size": 8}, "found the input size 8, expected 7, with which"),
+        ({"shard_lines": 8}, "found the shard_lines 8, expected 7, with which"),
         ({"settings": {"length": False, "columns": [1, 2]}}, "found the settings length false, expected true"),
         ({"model": {"best.keras": "ab"}}, 'found the model {"best.keras": "ab"}, expected null'),
     ):
@@ -153,4 +153,4 @@ def test_an_error_before_the_first_shard_leaves_no_folder(output):
                 kept.keep(shards()[0], result(shards()[0]))
             raise KeyError
         assert os.path.exists(f"{output}.shards") == done
-    assert json.loads(pathlib.Path(f"{output}.shards", MANIFEST).read_text())["input size"] == 7
+    assert json.loads(pathlib.Path(f"{output}.shards", MANIFEST).read_text())["shard_lines"] == 7

@@ -161,7 +161,10 @@ MALFORMED = {
     "0 ||| the": ("0 ||| the", "found 2 fields, expected 4 to 6"),
     "0 ||| the ||| LM0= 0": ("0 ||| the ||| LM0= 0 RNN0= 0 Unknown0= 0 Length0= 0", "found 3 fields, expected 4 to 6"),
     "x ||| the ||| LM0= 0 ||| 0": ("x ||| the ||| LM0= 0 RNN0= 0 Unknown0= 0 Length0= 0 ||| 0", 'found the id "x"'),
-    "0 ||| the ||| LM0= x ||| 0": ("0 ||| the ||| LM0= x ||| 0", 'found the value of LM0, "x", expected a fin'),
+    "0 ||| the ||| LM0= x ||| 0": (
+        "0 ||| the ||| LM0= x RNN0= 0 Unknown0= 0 Length0= 0 ||| 0",
+        'found the value of LM0, "x", expected a fin',
+    ),
     "0 ||| the ||| LM0= 0 ||| -": ("0 ||| the ||| LM0= 0 RNN0= 0 Unknown0= 0 Length0= 0 ||| -", 'found the total "-"'),
 }
 

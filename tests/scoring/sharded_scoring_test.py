@@ -125,7 +125,6 @@ def test_jobs_that_cannot_be_run_or_resumed_are_refused(forward_scorer, table, o
     lines = table.read_bytes()
     for options, data, sentence in (
         ({"length": True}, lines, "found the settings length true, expected false"),
-        ({}, lines + b"\n", "found the input size"),
         ({}, lines.replace(b"0", b"1"), r"found that lines \d+ to \d+ have changed"),  # whichever was first
     ):
         table.write_bytes(data)
@@ -136,6 +135,34 @@ def test_jobs_that_cannot_be_run_or_resumed_are_refused(forward_scorer, table, o
         patch.setattr(ModelDirectory, "checksums", lambda directory: {"best.keras": "other"})
         score_file(forward_scorer, table, out / "table", shard_lines=4)
     assert score_file(forward_scorer, table, out / "table", shard_lines=4).before == 4
+
+
+@pytest.mark.parametrize("repair", [True, False], ids=["repaired", "kept"])
+def test_a_job_that_a_malformed_line_stopped_goes_on(forward_scorer, tmp_path, out, repair):
+    lines = [f"le chat ||| the {i} ||| 1" for i in range(12)]
+    table = write(tmp_path / "table", "\n".join([*lines[:10], "bad", *lines[10:]]).encode())
+    with pytest.raises(InputError, match="line 11: found 1 field"):
+        score_file(forward_scorer, table, out / "table", shard_lines=4)
+    assert list(out.glob("table.shards/*.done.json"))
+    if repair:
+        write(table, "\n".join(lines).encode())
+    options = {} if repair else {"on_error": "keep"}
+    assert score_file(forward_scorer, table, out / "table", shard_lines=4, **options).before > 0
+    score_file(forward_scorer, table, out / "whole", **options)
+    assert read(out / "table") == read(out / "whole")
+
+
+def test_the_share_of_unknown_words_is_that_of_the_whole_file(forward_scorer, tmp_path, out):
+    known, unknown = ["le chat ||| the cat ||| 1"] * 8, ["x y ||| x y ||| 1"] * 4
+    options = {"max_unknown": 0.4, "shard_lines": 4}
+    table = write(tmp_path / "table", "\n".join([*known, *unknown]).encode())
+    assert score_file(forward_scorer, table, out / "table", **options).lines == 12  # the last shard alone has too many
+    table = write(tmp_path / "table", "\n".join([*known[:4], *unknown, *unknown, *known]).encode())
+    with pytest.raises(InputError, match=r"found (50.0|66.7) % of the (16|24) source words so far outside"):
+        score_file(forward_scorer, table, out / "other", **options)
+    with pytest.raises(InputError, match=r"found (50.0|66.7) % of the"):  # also where the shards are done
+        score_file(forward_scorer, table, out / "other", **options)
+    assert score_file(forward_scorer, table, out / "other", shard_lines=4, max_unknown=1).before >= 8
 
 
 def test_a_full_disk_loses_nothing_that_is_done(forward_scorer, table, out, disk):

@@ -70,6 +70,16 @@ def test_alignments_of_a_file_are_written_a_line_each(model_dirs, tmp_path):
 
 
 @needs_one_backend
+@pytest.mark.usefixtures("uncompiled")
+def test_alignments_hold_the_bytes_of_a_declared_encoding(model_dirs, tmp_path):
+    (tmp_path / "pairs.tsv").write_bytes(b"w1 caf\xe9\tw2\n")
+    options = ScoringOptions(format="tsv", encoding="utf-8", alignments=str(tmp_path / "a"), alignment_format="weights")
+    score_file(model_dirs / "attends", tmp_path / "pairs.tsv", tmp_path / "scored.tsv", options)
+    weights = json.loads((tmp_path / "a").read_text("utf-8", "surrogateescape"))
+    assert (weights["source"], weights["target"]) == (["w1", "caf\udce9", "</s>"], ["w2", "</s>"])
+
+
+@needs_one_backend
 def test_alignments_that_cannot_be_written_are_refused(model_dirs, tmp_path):
     (tmp_path / "pairs.tsv").write_text("w1\tw2\n")
     arguments = tmp_path / "pairs.tsv", tmp_path / "scored.tsv", ScoringOptions(format="tsv")

@@ -20,7 +20,7 @@ from keras_encdec.formats import (
 )
 from keras_encdec.formats.moses_features import TRANSLATION_MODEL
 from keras_encdec.formats.nbest import NBestPairRecord
-from keras_encdec.formats.nbest_line import check_feature_name, features_of
+from keras_encdec.formats.nbest_line import check_feature_name, feature_names
 from keras_encdec.formats.pair_format import log_prob_text
 from keras_encdec.formats.phrase_table import LOWEST_LOG_PROBABILITY
 from keras_encdec.formats.record_reader import MalformedLine
@@ -68,7 +68,7 @@ class PhraseFeaturesSummary(FileSummary):
         lowest: int. Number of hypotheses whose phrases were not found, like those of all hypotheses of their sentence;
             they got `lowest_sum`.
         lowest_sentences: int. Number of these sentences.
-        malformed: int. Number of malformed lines of the list; they got the value 0.
+        malformed: int. Number of malformed lines of the list; those with features got the value 0.
         malformed_pairs: int. Number of malformed lines of the table, which were left out.
     """
 
@@ -101,7 +101,10 @@ class PhraseFeaturesSummary(FileSummary):
                 "hypothesis of these sentences were found."
             )
         if self.malformed:
-            remarks.append(f"{self.malformed:,} malformed lines were written with a neutral score.")
+            remarks.append(
+                f"{self.malformed:,} malformed lines were written with the value 0, or unchanged if they have no "
+                "features."
+            )
         if self.malformed_pairs:
             remarks.append(f"{self.malformed_pairs:,} malformed lines of the table were left out.")
         return remarks
@@ -305,7 +308,7 @@ def _lines(
     mean = [statistics.fmean(sums) for sums in zip(*known, strict=True)] if known else [lowest] * size
     lines = []
     for hypothesis, sums in zip(hypotheses, values, strict=True):
-        if hypothesis.problem and features_of(hypothesis.raw) is None:
+        if hypothesis.problem and not feature_names(hypothesis.raw):
             lines.append(hypothesis.raw)
             continue
         numbers = zeros if hypothesis.problem else mean if sums is None else sums

@@ -112,7 +112,7 @@ def test_malformed_lines_stop_the_command_or_are_kept(client, model, tmp_path, o
     fail(client(*flags), 1, f"{table}, line 2: found 2 fields")
     assert os.listdir(out) == []
     done = succeed(client(*flags, "--on_error=keep", "--unknown_count"))
-    assert "2 malformed lines were written with a neutral score." in done.stderr
+    assert "2 malformed lines were written with a neutral score, or unchanged" in done.stderr
     assert (out / "table").read_bytes() == expected(table, unknown=True, on_error="keep")
 
 
@@ -185,8 +185,11 @@ def test_failures_of_a_measurement(servers, model, many):
     assert abs(result.failures["UNAVAILABLE"] - len(result.latencies)) <= 1
     assert f"failed requests: {result.failures['UNAVAILABLE']:,} UNAVAILABLE" in str(result)
     model.refused = b"s1"
-    with pytest.raises(InputError, match="found a pair that the server refuses"):
+    refusal = f"{many}: found a pair that the server refuses .*; repair or remove such pairs, or give --on_error=keep"
+    with pytest.raises(InputError, match=refusal):
         measure_server(servers["grpc"], many, 0.2)
+    kept = measure_server(servers["grpc"], many, 0.2, on_error="keep", in_flight=1, batch_size=50)
+    assert kept.failures["INVALID_ARGUMENT"] > 0 and "INVALID_ARGUMENT" in str(kept)
     many.write_text("malformed\n")
     with pytest.raises(InputError, match="found no pairs"):
         measure_server(servers["grpc"], many, 0.2, on_error="keep")
