@@ -117,6 +117,10 @@ class AlignmentOptions(Configuration):
 SHORTLIST_WORDS, FREQUENT_WORDS = 100, 100
 
 
+#: Default weight of a table of word translations beside the spelling of a word.
+TRANSLATION_WEIGHT = 0.5
+
+
 @dataclasses.dataclass(frozen=True)
 class ShortlistOptions(Configuration):
     """The words among which a task searches for targets, see `keras_encdec.text.lexical_shortlist`."""

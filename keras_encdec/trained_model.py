@@ -247,6 +247,25 @@ def check_can_replace_unknown(has_attention: bool, has_position_words: bool) -> 
         )
 
 
+def check_can_translate(spells_words: bool, draws: bool) -> None:
+    """Checks that translations of source words can compete with the spellings of a model.
+
+    Args:
+        spells_words: bool. Whether the model spells words.
+        draws: bool. Whether targets are drawn.
+
+    Raises:
+        ConfigurationError: a ValueError, for a model that spells no words, or targets that are drawn.
+    """
+    if not spells_words:
+        raise ConfigurationError(
+            "found {word_translations} with a model that spells no words, expected one trained with "
+            "--characters=target or --characters=both; other models have {replace_unknown} and {lexical_shortlist}"
+        )
+    if draws:
+        raise ConfigurationError("found {word_translations} with samples, whose characters are drawn; drop it")
+
+
 def check_ensemble(models: Sequence[KnownModel]) -> None:
     """Checks that models can be used together, in an ensemble or an average.
 

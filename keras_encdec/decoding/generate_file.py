@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from keras_encdec.backend.startup import KerasWork, software
 from keras_encdec.configuration import ConfigurationError
@@ -32,7 +32,12 @@ from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult
 from keras_encdec.runtime.workers import in_order, threads
 from keras_encdec.scoring.pair_scorer import UnknownWords
-from keras_encdec.text.lexical_shortlist import LexicalShortlist, read_dictionary
+from keras_encdec.text.lexical_shortlist import (
+    LexicalShortlist,
+    RareTranslations,
+    read_dictionary,
+    read_translations,
+)
 from keras_encdec.text.vocabulary import UNKNOWN
 
 # Lines decoded together: sources of similar length among them share a batch.
@@ -118,7 +123,7 @@ def generate_file(
     sampler = sampler_of(sampler)
     options = GenerationOptions.combined(options, values)
     check_together(options, sampler)
-    check_distinct_files(input, output, options.dictionary, options.lexical_shortlist, options.alignments)
+    check_distinct_files(input, output, *options.tables, options.alignments)
     alignment_line(options.alignments, options.alignment_format, output)  # checks that there are two outputs
     make_generator = _generator_maker(model_dirs, options)
     files = [output, *([options.alignments] if options.alignments else [])]
@@ -202,17 +207,18 @@ class FileGenerator:
         self._writer = options.target_writer(with_source=bool(input), with_count=sampler.needs_draws)
         self._link_line = alignment_line(options.alignments, options.alignment_format, output="")
         limit = None if generator.has_source else LANGUAGE_MODEL_LIMIT
-        further: dict[str, Any] = {"character_beam": options.character_beam} if options.character_beam else {}
+        further = {name: getattr(options, name) for name in ("character_beam", "translation_weight")}
         self._generate: Callable[..., list[list[TextHypothesis]]] = functools.partial(
             generator.generate_words,
             sampler=sampler,
             replacement=_unknown_replacement(options),
             with_attention=self._link_line is not None,
             lexical_shortlist=_lexical_shortlist(options, generator),
+            word_translations=_word_translations(options, generator),
             full_scores=options.full_scores,
             max_length_factor=LENGTH_FACTOR if options.max_length_factor is None else options.max_length_factor,
             max_length=limit if options.max_length is None else options.max_length,
-            **further,
+            **{name: value for name, value in further.items() if value is not None},
         )
 
     def search(self, window: Window) -> FoundTargets:
@@ -319,8 +325,7 @@ def _settings(directories: Sequence[ModelDirectory], sampler: Sampler, options: 
     return {
         "software": software(),
         "model": {f"{number}": directory.checksums() for number, directory in enumerate(directories, start=1)},
-        "dictionary": file_checksum(options.dictionary) if options.dictionary else None,
-        "lexical_shortlist": file_checksum(options.lexical_shortlist) if options.lexical_shortlist else None,
+        "tables": {f"{number}": path and file_checksum(path) for number, path in enumerate(options.tables, start=1)},
         "sampler": {"name": type(sampler).__name__, **sampler.to_dict()},
         "settings": options.output_settings,
     }
@@ -345,6 +350,13 @@ def _unknown_replacement(options: GenerationOptions) -> UnknownReplacement | Non
     if not options.replace_unknown:
         return None
     return UnknownReplacement(read_dictionary(options.dictionary, options.encoding) if options.dictionary else None)
+
+
+def _word_translations(options: GenerationOptions, generator: TextGenerator) -> RareTranslations | None:
+    if not options.word_translations:
+        return None
+    translations = read_translations(options.word_translations, options.encoding)
+    return RareTranslations(translations, generator.directories[0].target_vocabulary)
 
 
 def _lexical_shortlist(options: GenerationOptions, generator: TextGenerator) -> LexicalShortlist | None:

@@ -12,6 +12,7 @@ from keras_encdec.formats.fields import LARGEST
 from keras_encdec.formats.nbest_line import check_feature_name
 from keras_encdec.scoring.scoring_options import DTYPES, FEATURE_NAME
 from keras_encdec.task_options import (
+    TRANSLATION_WEIGHT,
     AlignmentOptions,
     EncodingOption,
     ShardOptions,
@@ -19,7 +20,7 @@ from keras_encdec.task_options import (
     UnknownWordsOption,
 )
 from keras_encdec.text.tokenizer import SUBWORD_JOINERS
-from keras_encdec.trained_model import TranslatingModel, check_can_replace_unknown
+from keras_encdec.trained_model import TranslatingModel, check_can_replace_unknown, check_can_translate
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,6 +82,21 @@ class GenerationOptions(ShortlistOptions, ShardOptions, AlignmentOptions, Unknow
         minimum=1,
         group="unknown words",
     )
+    word_translations: str | None = hyperparameter(
+        None,
+        "For a model that spells words outside its shortlist: table of word translations, written by encdec-dictionary "
+        "--shortlist. Translations of the source words that such a word attends to compete with its spelling, and so "
+        "do copies of source words that are not in the table.",
+        group="unknown words",
+    )
+    translation_weight: float | None = hyperparameter(
+        None,
+        "With --word_translations: weight of the table's probabilities beside those of the spellings. Default: "
+        f"{TRANSLATION_WEIGHT}.",
+        minimum=0,
+        maximum=1,
+        group="unknown words",
+    )
     escape: bool = hyperparameter(
         False,
         "Write targets with Moses's escapes, such as &apos;. An n-best list always has them.",
@@ -130,8 +146,15 @@ class GenerationOptions(ShortlistOptions, ShardOptions, AlignmentOptions, Unknow
             raise ConfigurationError("found {max_length_factor} with {max_length}, expected one of them")
         if self.dictionary and not self.replace_unknown:
             raise ConfigurationError("found {dictionary} without {replace_unknown}, expected both")
+        if self.translation_weight is not None and not self.word_translations:
+            raise ConfigurationError("found {translation_weight} without {word_translations}, expected both")
         if self.full_scores and not self.lexical_shortlist:
             raise ConfigurationError("found {full_scores} without {lexical_shortlist}, expected both")
+
+    @property
+    def tables(self) -> tuple[str | None, str | None, str | None]:
+        """The files of word translations that the task reads."""
+        return self.dictionary, self.lexical_shortlist, self.word_translations
 
     def check_model_count(self, number: int) -> None:
         """Checks that the weights and the average suit the number of models.
@@ -181,6 +204,8 @@ class GenerationOptions(ShortlistOptions, ShardOptions, AlignmentOptions, Unknow
                 "found {character_beam} with a model that spells no words, expected one trained with "
                 "--characters=target or --characters=both"
             )
+        if self.word_translations:
+            check_can_translate(first.spells_words, draws=False)
         has_attention = any(model.has_attention for model in models)
         check_has_attention(self.alignments, has_attention)
         if self.replace_unknown:
@@ -203,5 +228,7 @@ def check_together(options: GenerationOptions, sampler: Sampler) -> None:
         raise ConfigurationError(
             "found {replace_unknown} with {suppress_unknown}, which never generates <unk>; drop one of them"
         )
+    if options.word_translations:
+        check_can_translate(spells_words=True, draws=sampler.needs_draws)
     if options.character_beam is not None and sampler.character_sampler() is not None:
         raise ConfigurationError("found {character_beam} with samples, whose characters are drawn, too; drop it")

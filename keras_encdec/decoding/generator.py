@@ -5,21 +5,24 @@ import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from keras import ops
 
 from keras_encdec.backend.devices import backend_name, on_cpu, warn_if_slow
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding.ensemble import Ensemble
+from keras_encdec.decoding.rescoring import with_full_scores
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.sampler_registry import sampler_of
-from keras_encdec.decoding.search import Hypothesis, Search, SearchFunctions, take
+from keras_encdec.decoding.search import Hypothesis, Search, SearchFunctions
 from keras_encdec.decoding.search_batches import LENGTH_FACTOR, SearchBatch, SearchBatches
 from keras_encdec.decoding.unknown_speller import UnknownSpeller
 from keras_encdec.models.spelling_rules import SpellingRules
 from keras_encdec.models.translation_model import TranslationModel, copy_weights, model_in_dtype
-from keras_encdec.models.word_tables import NO_TABLES, WordTableCache, WordTables
+from keras_encdec.models.word_tables import WordTableCache, WordTables
 from keras_encdec.runtime.workers import available_processors, in_order, threads
+from keras_encdec.task_options import TRANSLATION_WEIGHT
+from keras_encdec.text.lexical_shortlist import SourceTranslations
 from keras_encdec.text.vocabulary import FIRST_WORD
+from keras_encdec.trained_model import check_can_translate
 
 # Partial spellings of an unknown word that a beam search keeps.
 CHARACTER_BEAM = 5
@@ -92,6 +95,8 @@ class Generator:
         full_scores: bool = False,
         spellings: np.ndarray | None = None,
         character_beam: int = CHARACTER_BEAM,
+        translations: Sequence[SourceTranslations] | None = None,
+        translation_weight: float = TRANSLATION_WEIGHT,
     ) -> list[list[Hypothesis]]:
         """Generates target sequences.
 
@@ -114,6 +119,9 @@ class Generator:
                 those of the shortlist, for models that read characters; see `OpenVocabulary`. Defaults to `None`.
             character_beam: int. Number of partial spellings of an unknown word that a beam search keeps, for models
                 that spell words. Defaults to `5`.
+            translations: list of SourceTranslations, the words that each source may have instead of spellings, see
+                `UnknownSpeller`. Only for a search with models that spell words. Defaults to `None`: none.
+            translation_weight: float. Their weight, from 0 to 1. Defaults to `0.5`.
 
         Returns:
             list with a list of Hypothesis for each source: the best first, or samples in the order in which they were
@@ -128,6 +136,9 @@ class Generator:
         self._check_attention(sampler, with_attention)
         # Spelling may change the order of all hypotheses of a beam, so that all are needed.
         searching = sampler if self._speller is None else sampler.keeping_all()
+        if translations is not None:
+            check_can_translate(self._speller is not None, sampler.needs_draws)
+            with_attention = True
         requests = self._batches.requests(sources, max_length_factor, max_length, first, candidates, spellings)
         self._copy_trained_weights()
         results: list[list[Hypothesis]] = [[] for _ in requests.sources]
@@ -147,7 +158,7 @@ class Generator:
                         results[index] = hypotheses
         if self._speller is None:
             return results
-        return self._speller.spelled(results, requests, sampler, character_beam)
+        return self._speller.spelled(results, requests, sampler, character_beam, translations, translation_weight)
 
     def _check_attention(self, sampler: Sampler, with_attention: bool) -> None:
         has_attention = self._functions.has_attention
@@ -190,56 +201,3 @@ def _check_numbers(hypotheses: Sequence[Hypothesis], source: Sequence[int]) -> N
             f"found log-probabilities that are NaN for the source {source}, expected numbers; check whether the "
             "model's training diverged"
         )
-
-
-def with_full_scores(
-    functions: SearchFunctions,
-    sampler: Sampler,
-    source: np.ndarray,
-    found: Sequence[Sequence[Hypothesis]],
-    characters: Sequence[np.ndarray] = (),
-    tables: WordTables = NO_TABLES,
-) -> list[list[Hypothesis]]:
-    """Computes ln p of hypotheses again, with the probabilities of all words, and ranks them by the new scores.
-
-    Args:
-        functions: SearchFunctions.
-        sampler: Sampler that found them.
-        source: int32 array `(sources, time)`, padded ids.
-        found: the hypotheses of each source.
-        characters: see `Ensemble.start`. Defaults to no characters.
-        tables: word tables of the models, see `WordTableCache`. Defaults to none.
-
-    Returns:
-        list with a list of hypotheses for each source, the best first; samples keep their order.
-    """
-    most = max(map(len, found))
-    targets = [[hypothesis.ids for hypothesis in hypotheses] for hypotheses in found]
-    steps = max((len(ids) for each in targets for ids in each), default=0)
-    # The shapes are those of the search, in which missing hypotheses are padding.
-    ids = np.zeros((len(source), most, steps), np.int32)
-    for row, each in zip(ids, targets, strict=True):
-        for column, target in zip(row, each, strict=False):
-            column[: len(target)] = target
-    state, memory = functions.start(source, characters, tables)
-    state = take(state, np.repeat(np.arange(len(source)), most))
-    previous, totals = np.zeros((len(source), most), np.int32), np.zeros((len(source), most))
-    for step in range(steps):
-        words = ids[:, :, step]
-        log_probs, state = functions.log_probs(previous, words, state, memory, tables)
-        totals += np.where(words != 0, ops.convert_to_numpy(log_probs), 0.0)
-        previous = words
-    rescored = [
-        [_rescored(hypothesis, float(total), sampler) for hypothesis, total in zip(hypotheses, row, strict=False)]
-        for hypotheses, row in zip(found, totals, strict=True)
-    ]
-    if sampler.needs_draws:
-        return rescored
-    return [sorted(hypotheses, key=lambda hypothesis: -hypothesis.score) for hypotheses in rescored]
-
-
-def _rescored(hypothesis: Hypothesis, log_prob: float, sampler: Sampler) -> Hypothesis:
-    gain = log_prob - hypothesis.log_prob
-    return hypothesis._replace(
-        log_prob=log_prob, score=hypothesis.score + sampler.score_gain(gain, len(hypothesis.ids))
-    )

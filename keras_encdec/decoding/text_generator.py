@@ -14,7 +14,7 @@ from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.search import Hypothesis
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.spelling_rules import SpellingRules
-from keras_encdec.text.lexical_shortlist import LexicalShortlist
+from keras_encdec.text.lexical_shortlist import LexicalShortlist, RareTranslations
 from keras_encdec.text.tokenizer import CONTINUATION_MARK, are_sentencepieces, word_around, word_text, words_apart
 from keras_encdec.text.vocabulary import (
     UNKNOWN,
@@ -188,6 +188,7 @@ class TextGenerator:
         replacement: UnknownReplacement | None = None,
         with_attention: bool = False,
         lexical_shortlist: LexicalShortlist | None = None,
+        word_translations: RareTranslations | None = None,
         **arguments: object,
     ) -> list[list[TextHypothesis]]:
         """Generates targets.
@@ -198,6 +199,8 @@ class TextGenerator:
             replacement: UnknownReplacement. Defaults to `None`: unknown words are not replaced.
             lexical_shortlist: LexicalShortlist, the words that may follow. Defaults to `None`: all words of the
                 vocabulary.
+            word_translations: RareTranslations, which compete with the spellings of words. Only for a search with
+                models that spell words. Defaults to `None`: none.
 
         Returns:
             list, for each line a list of distinct TextHypothesis, the best first. They are distinct before unknown
@@ -213,8 +216,9 @@ class TextGenerator:
             if not isinstance(line, str):
                 found = reprlib.repr(line)
                 raise ValueError(f"found {found}, expected a list of texts; generate_words takes lists of words")
+        words = self._first.words(lines)
         return self.generate_words(
-            self._first.words(lines), sampler, replacement, with_attention, lexical_shortlist, **arguments
+            words, sampler, replacement, with_attention, lexical_shortlist, word_translations, **arguments
         )
 
     def generate_words(
@@ -224,13 +228,14 @@ class TextGenerator:
         replacement: UnknownReplacement | None = None,
         with_attention: bool = False,
         lexical_shortlist: LexicalShortlist | None = None,
+        word_translations: RareTranslations | None = None,
         **arguments: Any,
     ) -> list[list[TextHypothesis]]:
         """Generates targets of sources that are split into words, see `ModelDirectory.words`.
 
         Args:
             sources: list of lists of str.
-            sampler, replacement, with_attention, lexical_shortlist, **arguments: see `generate`.
+            sampler, replacement, with_attention, lexical_shortlist, word_translations, **arguments: see `generate`.
 
         Returns:
             list, for each source a list of distinct TextHypothesis, the best first.
@@ -249,6 +254,8 @@ class TextGenerator:
         with_attention = with_attention or (replacement is not None and self.has_attention)
         if lexical_shortlist is not None:
             arguments["candidates"] = [lexical_shortlist.candidates(words) for words in sources]
+        if word_translations is not None:
+            arguments["translations"] = [word_translations.of_source(words) for words in sources]
         results = self._generator.generate(ids, sampler, with_attention=with_attention, **arguments)
         return [
             _distinct(hypotheses, self._first.target_vocabulary, words, replacement)

@@ -1,7 +1,7 @@
 """Spelling of the unknown words of generated targets, character by character."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import keras
 import numpy as np
@@ -13,6 +13,7 @@ from keras_encdec.data import pad
 from keras_encdec.data.rare_word_batches import local_sources
 from keras_encdec.decoding.beam_sampler import BeamSampler
 from keras_encdec.decoding.ensemble import Ensemble, EnsembleMemory, EnsembleState
+from keras_encdec.decoding.rescoring import with_full_scores
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.search import Hypothesis, Search, SearchFunctions
 from keras_encdec.decoding.search_batches import SearchRequests
@@ -20,12 +21,16 @@ from keras_encdec.models.contract import Decoder
 from keras_encdec.models.spelling_rules import SpellingRules
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.models.word_tables import NO_TABLES, WordTables
+from keras_encdec.task_options import TRANSLATION_WEIGHT
+from keras_encdec.text.lexical_shortlist import SourceTranslations
 from keras_encdec.text.vocabulary import END, FIRST_WORD, LONGEST_WORD, UNKNOWN
 
 # Maximum number of hypotheses, and of words, that are spelled together.
 HYPOTHESES, WORDS = 64, 256
 # Widths are multiples of the first number and rows powers of two from the second, so that few shapes are compiled.
 WIDTH_STEP, LEAST_ROWS = 8, 8
+# Maximum number of translations that compete with the spelling of a word.
+TRANSLATIONS = 8
 
 
 class UnknownSpeller:
@@ -35,6 +40,15 @@ class UnknownSpeller:
     characters finds the spelling of each unknown word. ln p of the characters is added to ln p of the hypothesis, which
     changes its score as the sampler's `score_gain` says. A word has 1 to 49 characters, and is read as it was spelled,
     see `SpellingRules`.
+
+    Translations of the source words may compete with the spelling that the search found. The word w at target position
+    j is then the one with the largest
+
+        (1 - l) p(characters of w) + l sum over s of a_js t(w | x_s)
+
+    where l is the weight of the translations, t a table of word translations, and a_js the attention to the source word
+    x_s, divided by that to all source words. ln p and the score still have p(characters of w) alone, as in
+    `encdec-score`.
 
     Args:
         ensemble: Ensemble of models whose decoders have a `speller`.
@@ -52,6 +66,8 @@ class UnknownSpeller:
         requests: SearchRequests,
         sampler: Sampler,
         character_beam: int,
+        translations: Sequence[SourceTranslations] | None = None,
+        translation_weight: float = TRANSLATION_WEIGHT,
     ) -> list[list[Hypothesis]]:
         """Spells the unknown words of hypotheses, and returns the best.
 
@@ -63,15 +79,19 @@ class UnknownSpeller:
             requests: SearchRequests, the sources of these results.
             sampler: Sampler whose results are asked for.
             character_beam: int. Number of partial spellings of a word that are kept, unless characters are drawn.
+            translations: list of SourceTranslations, one for each source, whose hypotheses must have attention.
+                Defaults to `None`: every unknown word is spelled.
+            translation_weight: float. Their weight l, from 0 to 1. Defaults to `0.5`.
 
         Returns:
             for each source its hypotheses with `spellings`, the best first, at most as many as the sampler's results;
             samples keep their order.
         """
         character_sampler = sampler.character_sampler() or BeamSampler(character_beam)
+        table = None if translations is None else _Translations(translations, translation_weight)
         most = sampler.results_per_source
         best_words = [hypotheses[:most] for hypotheses in results]
-        spelled = self._all_spelled(best_words, requests, sampler, character_sampler)
+        spelled = self._all_spelled(best_words, requests, sampler, character_sampler, table)
         if sampler.needs_draws:
             return spelled
         worst = [min([each.score for each in best], default=-math.inf) for best in spelled]
@@ -79,7 +99,7 @@ class UnknownSpeller:
             [hypothesis for hypothesis in hypotheses[most:] if hypothesis.score > least]
             for hypotheses, least in zip(results, worst, strict=True)
         ]
-        spelled_others = self._all_spelled(others, requests, sampler, character_sampler)
+        spelled_others = self._all_spelled(others, requests, sampler, character_sampler, table)
         return [
             sorted([*best, *more], key=lambda hypothesis: -hypothesis.score)[:most]
             for best, more in zip(spelled, spelled_others, strict=True)
@@ -91,6 +111,7 @@ class UnknownSpeller:
         requests: SearchRequests,
         sampler: Sampler,
         character_sampler: Sampler,
+        table: "_Translations | None",
     ) -> list[list[Hypothesis]]:
         """Spells the unknown words of all hypotheses, and keeps their order; see `spelled`."""
         unknown = [
@@ -103,7 +124,7 @@ class UnknownSpeller:
         spelled = [list(hypotheses) for hypotheses in results]
         if not unknown:
             return spelled
-        found = self._spellings(unknown, results, requests, character_sampler)
+        found = self._spellings(unknown, results, requests, character_sampler, table)
         for (index, rank, _), word in zip(unknown, found, strict=True):
             before = spelled[index][rank]
             spelled[index][rank] = before._replace(
@@ -120,6 +141,7 @@ class UnknownSpeller:
         results: Sequence[Sequence[Hypothesis]],
         requests: SearchRequests,
         sampler: Sampler,
+        table: "_Translations | None",
     ) -> list[Hypothesis]:
         """Returns the spelling of each unknown word, given by its source, hypothesis and position."""
         states = np.concatenate(list(self._states(unknown, results, requests)))
@@ -130,13 +152,18 @@ class UnknownSpeller:
             first = np.zeros((rows, part.shape[1]), np.float32)
             first[: len(part)] = part
             # Random numbers depend on the source, the sample and the position.
-            draws = [
-                ((requests.input_indices[index] + 1) << 40) + (rank << 20) + column
-                for index, rank, column in unknown[start : start + WORDS]
-            ]
+            of_part = unknown[start : start + WORDS]
+            draws = [((requests.input_indices[i] + 1) << 40) + (rank << 20) + column for i, rank, column in of_part]
             limits = np.array([LONGEST_WORD] * len(part) + [2] * (rows - len(part)))
             search = Search(self._functions, sampler, first, limits, draws + [0] * (rows - len(part)))
-            words.extend(hypotheses[0] for hypotheses in search.run()[: len(part)])
+            spelled = [hypotheses[0] for hypotheses in search.run()[: len(part)]]
+            if table is not None:
+                found = [table.translations(i, results[i][rank].attention, column) for i, rank, column in of_part]
+                found += [{}] * (rows - len(part))
+                hypotheses = [[Hypothesis(ids, 0.0, 0.0) for ids in each] for each in found]
+                scored = with_full_scores(self._functions, sampler, first, hypotheses, most=TRANSLATIONS)
+                spelled = [table.best(*each) for each in zip(spelled, found, scored, strict=False)]
+            words.extend(spelled)
         return words
 
     def _states(
@@ -169,6 +196,57 @@ class UnknownSpeller:
             padded[: len(positions)] = positions
             states = self._first_states(source, characters, target, padded)
             yield ops.convert_to_numpy(states)[: len(positions)]
+
+
+class _Translations:
+    """Chooses between the spelling of an unknown word and translations of the source words that it attends to.
+
+    Args:
+        of_sources: list of SourceTranslations, one for each source.
+        weight: float. The weight of the translations, from 0 to 1.
+    """
+
+    def __init__(self, of_sources: Sequence[SourceTranslations], weight: float) -> None:
+        self._of_sources, self._weight = of_sources, weight
+
+    def translations(self, source: int, attention: np.ndarray | None, column: int) -> dict[tuple[int, ...], float]:
+        """Returns the most probable translations for a token.
+
+        Args:
+            source: int. Index of the source.
+            attention: float array `(tokens, source tokens)`, see `Hypothesis`.
+            column: int. The token's position.
+
+        Returns:
+            dict of the ids of a word's characters, closed by the end mark, to its probability.
+        """
+        assert attention is not None
+        spellings, probabilities = self._of_sources[source]
+        of_words = attention[column, : probabilities.shape[1]]
+        of_translations = probabilities @ (of_words / max(of_words.sum(), np.finfo(np.float32).tiny))
+        best = np.argsort(-of_translations, kind="stable")[:TRANSLATIONS]
+        return {
+            (*spellings[number][spellings[number] > END].tolist(), END): float(of_translations[number])
+            for number in best
+            if of_translations[number] > 0
+        }
+
+    def best(
+        self, spelled: Hypothesis, translations: Mapping[tuple[int, ...], float], scored: Sequence[Hypothesis]
+    ) -> Hypothesis:
+        """Returns the word of the largest probability.
+
+        Args:
+            spelled: Hypothesis, the spelling that the search found.
+            translations: from `translations`.
+            scored: list of Hypothesis, the translations with ln p of their characters.
+        """
+        # A translation may be a word that cannot be spelled, because a mark would join the character before it.
+        words = [spelled, *(each for each in scored if each.log_prob > -math.inf)]
+        return max(words, key=lambda word: self._probability(word, translations.get(word.ids, 0.0)))
+
+    def _probability(self, word: Hypothesis, translated: float) -> float:
+        return (1 - self._weight) * math.exp(word.log_prob) + self._weight * translated
 
 
 class _FirstStates(keras.layers.Layer):

@@ -1,8 +1,9 @@
-"""Tables of word translations: lexical shortlists limit the words of a target, dictionaries replace unknown words."""
+"""Tables of word translations: for the words of a target, for words that a model would spell, for unknown words."""
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,7 +11,15 @@ from keras_encdec.errors import EncdecWarning, InputError, quoted
 from keras_encdec.formats import InputLines
 from keras_encdec.formats.encodings import FileEncoding, unescape
 from keras_encdec.task_options import FREQUENT_WORDS, SHORTLIST_WORDS
-from keras_encdec.text.vocabulary import FIRST_WORD, Vocabulary, stands_for_unknown
+from keras_encdec.text.vocabulary import (
+    FIRST_WORD,
+    LONGEST_WORD,
+    UNKNOWN,
+    Vocabulary,
+    characters_of,
+    spelled,
+    stands_for_unknown,
+)
 
 # Share of the model's target words that a table should have at least.
 LEAST_KNOWN = 0.25
@@ -41,7 +50,7 @@ class LexicalShortlist:
 
     def __init__(
         self,
-        translations: Mapping[str, Sequence[str]],
+        translations: Mapping[str, Collection[str]],
         vocabulary: Vocabulary,
         shortlist_words: int = SHORTLIST_WORDS,
         frequent_words: int = FREQUENT_WORDS,
@@ -97,7 +106,63 @@ class LexicalShortlist:
         return np.flatnonzero(allowed).astype(np.int32)
 
 
-def read_translations(path: str | os.PathLike[str], encoding: str | None = None) -> dict[str, list[str]]:
+class SourceTranslations(NamedTuple):
+    """Words that may stand for an unknown word in the targets of a source, instead of what the model spells.
+
+    Attributes:
+        spellings: int32 array `(words, 51)`: see `keras_encdec.text.vocabulary.spelled`.
+        probabilities: float32 array `(words, source words)`: t(word | source word).
+    """
+
+    spellings: np.ndarray
+    probabilities: np.ndarray
+
+
+class RareTranslations:
+    """Finds translations of source words that a model spells, because they are outside its shortlist.
+
+    A source word that is neither in the table nor in the shortlist may be copied, with t = 1. Words that the model
+    cannot spell are left out: those of 50 or more characters, and those with unknown characters.
+
+    Args:
+        translations: dict of source word to a dict of target word to t(target | source), see `read_translations`.
+        vocabulary: Vocabulary of the targets, with characters.
+
+    Example:
+
+    >>> vocabulary = Vocabulary(["the"], characters=Vocabulary("acteo"))
+    >>> rare = RareTranslations({"le": {"the": 0.9}, "chat": {"cat": 0.75, "the": 0.1}}, vocabulary)
+    >>> rare.of_source(["le", "chat", "Tao"]).probabilities.tolist()
+    [[0.0, 0.75, 0.0]]
+    """
+
+    def __init__(self, translations: Mapping[str, Mapping[str, float]], vocabulary: Vocabulary) -> None:
+        assert vocabulary.characters is not None
+        self._characters, self._shortlist = vocabulary.characters, frozenset(vocabulary.words)
+        self._translations = {
+            source: {word: probability for word, probability in targets.items() if self._is_spelled(word)}
+            for source, targets in translations.items()
+        }
+
+    def of_source(self, source_words: Sequence[str]) -> SourceTranslations:
+        """Returns the translations of the words of a source."""
+        found: dict[str, dict[int, float]] = {}
+        for position, source in enumerate(source_words):
+            copied = {source: 1.0} if self._is_spelled(source) else {}
+            for word, probability in (self._translations.get(source) or copied).items():
+                found.setdefault(word, {})[position] = probability
+        probabilities = np.zeros((len(found), len(source_words)), np.float32)
+        for row, of_word in zip(probabilities, found.values(), strict=True):
+            row[list(of_word)] = list(of_word.values())
+        return SourceTranslations(spelled(found, self._characters), probabilities)
+
+    def _is_spelled(self, word: str) -> bool:
+        if word in self._shortlist or len(word) >= LONGEST_WORD or characters_of(word) != word:
+            return False
+        return bool(word) and UNKNOWN not in self._characters.encode(word)
+
+
+def read_translations(path: str | os.PathLike[str], encoding: str | None = None) -> dict[str, dict[str, float]]:
     """Reads a table of word translations, as `encdec-dictionary --shortlist` writes it.
 
     A line has a source word, a target word and p(target | source), separated by tabs; further columns are ignored, and
@@ -108,7 +173,8 @@ def read_translations(path: str | os.PathLike[str], encoding: str | None = None)
         encoding: str. The encoding, see `FileEncoding`. Defaults to `None`: UTF-8, and other bytes are an error.
 
     Returns:
-        dict of source word to its target words, the most probable first; equally probable ones in their order.
+        dict of source word to a dict of target word to probability, the most probable first; equally probable ones in
+        their order.
 
     Raises:
         InputError: if a line does not have this form.
@@ -128,10 +194,11 @@ def read_translations(path: str | os.PathLike[str], encoding: str | None = None)
                 )
             source, target = map(unescape, columns[:2])
             table.setdefault(source, []).append((-probability, target))
-    return {
-        source: list(dict.fromkeys(target for _, target in sorted(targets, key=lambda entry: entry[0])))
-        for source, targets in table.items()
-    }
+    read: dict[str, dict[str, float]] = {source: {} for source in table}
+    for source, targets in table.items():
+        for negative, target in sorted(targets, key=lambda entry: entry[0]):
+            read[source].setdefault(target, -negative)
+    return read
 
 
 def _probability(columns: Sequence[str]) -> float | None:

@@ -4,19 +4,25 @@ import gzip
 import importlib
 import json
 
+import keras
 import numpy as np
 import pytest
 import toy_models
 from close_texts import assert_close_texts
+from hybrid_toys import hybrid
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding import BeamSampler, GreedySampler, RandomSampler, TextGenerator, generate_file
 from keras_encdec.decoding.text_generator import UnknownReplacement
 from keras_encdec.errors import InputError
 from keras_encdec.formats import escape
+from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.shards import ShardFolder
 from keras_encdec.scoring import TextScorer
+from keras_encdec.text import Vocabulary
+from keras_encdec.text.lexical_shortlist import RareTranslations
 from keras_encdec.text.tokenizer import SUBWORD_JOINERS
+from keras_encdec.text.vocabulary import END, UNKNOWN
 
 SOURCE_WORDS = [f"s{i}" for i in range(9)]
 TARGET_WORDS = [f"t{i}" for i in range(10)] + ['"']
@@ -219,6 +225,32 @@ def test_unknown_words_are_replaced_from_the_source(generated, attentive, tmp_pa
     text = generated(attentive, "greedy", replace_unknown=True, dictionary=tmp_path / "words.tsv")
     assert text.splitlines() == expected
     assert {"S7", "s8"} <= set(text.split()), "translated, and copied"
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_translations_compete_with_spellings(generated, source, tmp_path):
+    model = hybrid("target")
+    bias = keras.ops.convert_to_numpy(model.decoder.output_matrix.bias).copy()
+    bias[[0, UNKNOWN, END]] = -40, 1.5, 0.5
+    model.decoder.output_matrix.bias.assign(bias)
+    vocabularies = Vocabulary(["s1", "s2", "s3"]), Vocabulary(["a", "ba", "b"], characters=Vocabulary("ab7"))
+    directory = ModelDirectory(tmp_path / "model", *vocabularies)
+    directory.model = model
+    table = {"s1": {"abab": 0.5, "a": 0.5}, "s2": {"bb": 0.25}, "s3": {"aab": 1.0}, "s7": {"7": 1.0}}
+    lines = [f"{word}\t{other}\t{p}\n" for word, targets in table.items() for other, p in targets.items()]
+    (tmp_path / "table").write_text("".join(lines))
+    options = {"word_translations": str(tmp_path / "table"), "max_length": 4}
+    generator = TextGenerator([directory])
+    rare = RareTranslations(table, vocabularies[1])
+    expected = generator.generate(LINES, "greedy", word_translations=rare, translation_weight=1.0, max_length=4)
+    text = generated(generator, "greedy", translation_weight=1.0, **options)
+    assert text.splitlines() == [" ".join(best.words) for best, *_ in expected]
+    first, *_, last = text.splitlines()
+    assert {"abab", "bb", "aab"} & set(first.split()) <= set(first.split()) <= {"abab", "bb", "aab", "a", "ba", "b"}
+    assert "7" in last.split()
+    assert generated(generator, "greedy", translation_weight=0.0, **options) != text
+    again = TextScorer(directory).score([(best.source_words, best.words) for best, *_ in expected])
+    np.testing.assert_allclose([best.log_prob for best, *_ in expected], again, atol=1e-4)
 
 
 def test_a_moses_list_has_the_replaced_words_with_escapes(generated, attentive, tmp_path):

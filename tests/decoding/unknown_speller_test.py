@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 from hybrid_toys import PAIRS, hybrid, ids_of
+from recurrent_toys import padded
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding import BeamSampler, Generator, GreedySampler, RandomSampler
@@ -15,7 +16,8 @@ from keras_encdec.decoding.target_files import MosesNBestWriter
 from keras_encdec.decoding.text_generator import TextHypothesis
 from keras_encdec.models.spelling_rules import SpellingRules
 from keras_encdec.models.symbols import to_symbols
-from keras_encdec.text.vocabulary import END, UNKNOWN, Vocabulary, spelled_word
+from keras_encdec.text.lexical_shortlist import SourceTranslations
+from keras_encdec.text.vocabulary import END, SPELLING_WIDTH, UNKNOWN, Vocabulary, spelled_word
 
 (SOURCES, _), (SPELLINGS, _) = ids_of(PAIRS)
 
@@ -101,6 +103,55 @@ def test_an_ensemble_of_equal_models_spells_as_one(uncompiled):
     for [best], [other] in zip(one, two, strict=True):
         assert best.ids == other.ids and best.spellings == other.spellings
         np.testing.assert_allclose(best.log_prob, other.log_prob, atol=1e-3)
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
+def test_the_more_probable_of_spelling_and_translations_is_chosen(weight, uncompiled):
+    model, random = with_unknown_words(), np.random.default_rng(0)
+    words = [[3], [4], [3, 4, 5], [5, 5], [4, 4], [5], [3, 3], [4, 3], [5, 3, 3]]  # one more than compete
+    spellings = padded([[*word, END] for word in words], SPELLING_WIDTH)
+    tables = [
+        SourceTranslations(spellings, random.uniform(0, 0.2, (len(words), len(source))).astype("float32"))
+        for source, _ in PAIRS
+    ]
+    arguments = {"spellings": SPELLINGS, "max_length": 4, "with_attention": True}
+    generator, sampler = Generator(model), BeamSampler(4, num_best=4)
+    plain = generator.generate(SOURCES, sampler, **arguments)
+    results = generator.generate(SOURCES, sampler, **arguments, translations=tables, translation_weight=weight)
+    weights = {name: array.astype("float64") for name, array in to_symbols(model).items()}
+    chosen = []
+    for (source, _), table, hypotheses, before in zip(PAIRS, tables, results, plain, strict=True):
+        spelled_before = {each.ids: each for each in before}
+        for hypothesis in hypotheses:
+            assert abs(hypothesis.log_prob - hybrid_oracle.log_prob(weights, source, as_words(hypothesis))) < 2e-3
+            if hypothesis.ids.count(UNKNOWN) != 1 or hypothesis.ids not in spelled_before:
+                continue
+            of_words = hypothesis.attention[hypothesis.ids.index(UNKNOWN), : len(source)]
+            translated = table.probabilities @ (of_words / of_words.sum())
+            competing = sorted(range(len(words)), key=lambda number: -translated[number])[:8]
+            [searched] = spelled_before[hypothesis.ids].spellings
+            candidates = {tuple(searched): 0.0} | {(*words[i], END): float(translated[i]) for i in competing}
+            of_characters = {
+                word: hybrid_oracle.log_prob(weights, source, as_words(hypothesis._replace(spellings=(word,))))
+                - (hypothesis.log_prob - hypothesis.spelling_log_prob)
+                for word in candidates
+            }
+            value = {word: (1 - weight) * np.exp(of_characters[word]) + weight * p for word, p in candidates.items()}
+            assert value[hypothesis.spellings[0]] > max(value.values()) - 1e-5
+            chosen.append(hypothesis.spellings[0] != tuple(searched))
+    assert len(chosen) > 3 and any(chosen) == (weight > 0)
+
+
+def test_translations_are_refused_for_samples_and_for_models_that_spell_no_words():
+    table = [SourceTranslations(np.zeros((0, SPELLING_WIDTH), np.int32), np.zeros((0, len(PAIRS[0][0])), np.float32))]
+    with pytest.raises(ConfigurationError, match="found word_translations with samples, whose characters are drawn"):
+        Generator(hybrid()).generate(SOURCES[:1], RandomSampler(2), spellings=SPELLINGS, translations=table)
+    with pytest.raises(ConfigurationError, match="found word_translations with a model that spells no words"):
+        Generator(hybrid("source")).generate(SOURCES[:1], spellings=SPELLINGS, translations=table)
+    with pytest.raises(ConfigurationError, match="found word_translations with samples"):
+        check_together(GenerationOptions(word_translations="table"), RandomSampler(2))
+    with pytest.raises(ConfigurationError, match="found translation_weight without word_translations"):
+        GenerationOptions(translation_weight=0.5)
 
 
 def test_a_moses_list_has_ln_p_of_words_and_of_characters():

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.text import Vocabulary
-from keras_encdec.text.lexical_shortlist import LexicalShortlist, read_dictionary, read_translations
+from keras_encdec.text.lexical_shortlist import LexicalShortlist, RareTranslations, read_dictionary, read_translations
+from keras_encdec.text.vocabulary import spelled_word
 
 WORDS = st.text(st.characters(exclude_categories=["Cs", "Cc", "Z"]), min_size=1, max_size=6)
 
@@ -35,10 +36,26 @@ def test_translations_are_read_by_probability(tmp_path_factory, rows):
     expected = {}
     for source, target, probability in rows:
         expected.setdefault(source, []).append((-probability, target))
-    assert table == {
-        source: [target for _, target in sorted(targets, key=lambda entry: entry[0])]
+    assert {source: list(targets.items()) for source, targets in table.items()} == {
+        source: [(target, -negative) for negative, target in sorted(targets, key=lambda entry: entry[0])]
         for source, targets in expected.items()
     }
+
+
+def test_rare_translations_are_words_that_the_model_can_spell_and_copies():
+    long, joined = "a" * 50, "e\u0301"
+    vocabulary = Vocabulary(["the", "cat"], characters=Vocabulary("acestx\u0301"))
+    table = {
+        "chat": {"cat": 0.5, "cats": 0.25, "dog": 0.125, long: 0.0625, joined: 0.03125},
+        "chats": {"cats": 0.75},
+        "le": {"the": 1.0},
+    }
+    spellings, probabilities = RareTranslations(table, vocabulary).of_source(["chat", "chats", "le", "xa", "xo", "cat"])
+    # "le" cannot be spelled, nor can "xo"; "cat" is a word of the shortlist.
+    assert [spelled_word(row, vocabulary.characters) for row in spellings] == ["cats", "xa"]
+    assert probabilities.tolist() == [[0.25, 0.75, 0, 0, 0, 0], [0, 0, 0, 1, 0, 0]]
+    spellings, probabilities = RareTranslations(table, vocabulary).of_source(["le"])
+    assert spellings.shape == (0, 51) and probabilities.shape == (0, 1)
 
 
 def test_a_table_of_another_language_causes_a_warning(tmp_path, recwarn):

@@ -77,7 +77,8 @@ def test_a_shortlist_has_the_probabilities_of_the_links_of_both_words(files, out
     assert (out / "one").read_text().splitlines() == [lines[0], *lines[3:]]
     write_dictionary(files / "tsv", out / "two", alignment=files / "links", shortlist=True, min_count=2)
     assert (out / "two").read_text().splitlines() == [*lines[:2], lines[3]]
-    assert read_translations(out / "words") == {"a": ["y", "z", "x"], "b": ["x"], "c": ["w"]}
+    table = {source: list(targets) for source, targets in read_translations(out / "words").items()}
+    assert table == {"a": ["y", "z", "x"], "b": ["x"], "c": ["w"]}
     with pytest.raises(ConfigurationError, match="shortlist_words without shortlist"):
         write_dictionary(files / "tsv", out / "none", alignment=files / "links", shortlist_words=1)
 
