@@ -8,8 +8,8 @@ from google.protobuf import text_format
 
 from keras_encdec.errors import FilePath, InputError, shown_path
 from keras_encdec.export.versions import MODELS_CONFIG, export_folder, locked, remove_folder, versions
-from keras_encdec.formats import open_output
 from keras_encdec.runtime.files import is_url, joined
+from keras_encdec.runtime.open_output import write_file
 from keras_encdec.runtime.remote import remove_remote
 
 try:
@@ -131,8 +131,7 @@ class ModelsConfig:
         for label in [label for label, version in model.version_labels.items() if version not in there]:
             del model.version_labels[label]
         comments = "".join(f"{_RELOCATED}{name}\n" for name in self._relocated)
-        with open_output(self._path) as file:
-            file.write((comments + text_format.MessageToString(self._file)).encode())
+        write_file(self._path, (comments + text_format.MessageToString(self._file)).encode())
         return self._path
 
 

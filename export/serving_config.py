@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.export.versions import LARGEST_VERSION, MAX_TOKENS, WEIGHT_FORMS
-from keras_encdec.formats import open_output
+from keras_encdec.runtime.open_output import write_file
 from keras_encdec.task_options import ShortlistOptions
 from keras_encdec.trained_model import TranslatingModel, check_can_replace_unknown
 
@@ -215,5 +215,4 @@ num_batch_threads {{ value: {os.cpu_count()} }}
 # When this number of batches is waiting, the server answers UNAVAILABLE.
 max_enqueued_batches {{ value: 1000 }}
 """
-    with open_output(path) as file:
-        file.write(text.encode())
+    write_file(path, text.encode())

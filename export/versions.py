@@ -1,6 +1,7 @@
 """The numbered version folders of a served model: created, removed, described and checked, without TensorFlow."""
 
 import contextlib
+import dataclasses
 import fcntl
 import json
 import os
@@ -92,6 +93,7 @@ def check_new_version(export_dir: str | os.PathLike[str], version: int | None) -
         raise _taken(export_dir / str(version))
 
 
+@dataclasses.dataclass
 class NewVersion:
     """A version while it is written.
 
@@ -100,8 +102,8 @@ class NewVersion:
         number: int. Number of the version; 0 until it is published.
     """
 
-    def __init__(self, path: pathlib.Path) -> None:
-        self.path, self.number = path, 0
+    path: pathlib.Path
+    number: int = 0
 
 
 @contextlib.contextmanager

@@ -162,14 +162,8 @@ def read_model_config(path: pathlib.Path) -> dict[str, Json]:
     try:
         config = read_parsed(path / CONFIG, json.loads)
         found = config["format"]
-        if found == FORMAT and not (_is_direction(config["direction"]) and _is_tokenization(config["tokenization"])):
-            raise ValueError("its direction or its tokenization is unknown")
-        if found == FORMAT and not all(isinstance(config.get(name, {}), dict) for name in ("model", "training")):
-            raise ValueError("its model or its training is not a list of settings")
-        if found == FORMAT and not isinstance(config.get("has_source", True), bool):
-            raise ValueError("its has_source is neither true nor false")
-        if found == FORMAT and not _is_checksums(config.get("sha256", {})):
-            raise ValueError("its sha256 is not a list of checksums of its vocabularies and weights")
+        if found == FORMAT:
+            _check_values(config)
     except (FileNotFoundError, NotADirectoryError):
         other = "found a file" if path.is_file() else "found no such directory"
         what = f"found no {CONFIG} in it" if path.is_dir() else other
@@ -195,12 +189,17 @@ def read_model_config(path: pathlib.Path) -> dict[str, Json]:
     return config
 
 
-def _is_direction(value: object) -> bool:
-    return value in ("forward", "reverse")
-
-
-def _is_tokenization(value: object) -> bool:
-    return value in (None, {}, {"lowercase": True}, {"lowercase": False})
+def _check_values(config: dict[str, Json]) -> None:
+    """Raises KeyError for a missing value of a `config.json`, and ValueError for one that has another form."""
+    tokenizations = None, {}, {"lowercase": True}, {"lowercase": False}
+    if config["direction"] not in ("forward", "reverse") or config["tokenization"] not in tokenizations:
+        raise ValueError("its direction or its tokenization is unknown")
+    if not all(isinstance(config.get(name, {}), dict) for name in ("model", "training")):
+        raise ValueError("its model or its training is not a list of settings")
+    if not isinstance(config.get("has_source", True), bool):
+        raise ValueError("its has_source is neither true nor false")
+    if not _is_checksums(config.get("sha256", {})):
+        raise ValueError("its sha256 is not a list of checksums of its vocabularies and weights")
 
 
 def _is_checksums(value: object) -> bool:

@@ -16,7 +16,7 @@ from keras import ops
 from keras_encdec import __version__
 from keras_encdec.architectures.architecture_registry import architecture
 from keras_encdec.errors import FilePath, InputError
-from keras_encdec.formats import model_words, open_output
+from keras_encdec.formats import model_words
 from keras_encdec.layers.initializers import weights_will_be_loaded
 from keras_encdec.model_config import (
     CONFIG,
@@ -34,9 +34,10 @@ from keras_encdec.model_config import (
 )
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.runtime.files import file_checksum, is_url
+from keras_encdec.runtime.open_output import write_file
 from keras_encdec.sparse_weights import dense_file
 from keras_encdec.text import Tokenizer, Vocabulary
-from keras_encdec.trained_model import TrainedModel, check_direction
+from keras_encdec.trained_model import TrainedModel
 
 
 @dataclasses.dataclass
@@ -176,11 +177,6 @@ class ModelDirectory:
         """
         return model if isinstance(model, str | os.PathLike) and is_url(model) else self.path.absolute()
 
-    @property
-    def vocabularies(self) -> dict[str, Vocabulary]:
-        """The vocabularies by the names of their files."""
-        return {SOURCE_VOCABULARY: self.source_vocabulary, TARGET_VOCABULARY: self.target_vocabulary}
-
     def character_counts(self) -> dict[str, int]:
         """Returns the number of characters of each side that has them, by the name of the model's argument."""
         sides = {"source_characters": self.source_vocabulary, "target_characters": self.target_vocabulary}
@@ -190,18 +186,6 @@ class ModelDirectory:
         """Returns the SHA-256 checksum of each file that determines what the model computes, by its name."""
         names = (name for name in (*VOCABULARIES, WEIGHTS) if (self.path / name).exists())
         return {name: file_checksum(self.path / name) for name in names}
-
-    def check_direction(self, reverse: bool, flag: str) -> None:
-        """Checks the direction of the model.
-
-        Args:
-            reverse: bool. Whether the model has to give p(source | target).
-            flag: str. Name of the argument that gave the directory, for the error.
-
-        Raises:
-            InputError: for a model of the other direction.
-        """
-        check_direction(self, reverse, flag)
 
     def _check_sizes(self) -> None:
         for name, vocabulary, words in (
@@ -323,8 +307,7 @@ def _record_weights(folder: pathlib.Path, checksums: Sequence[str]) -> None:
 
 
 def _write_config(folder: pathlib.Path, config: Mapping[str, object]) -> None:
-    with open_output(folder / CONFIG) as file:
-        file.write((json.dumps(config, indent=1) + "\n").encode())
+    write_file(folder / CONFIG, (json.dumps(config, indent=1) + "\n").encode())
 
 
 def _check_vocabularies(folder: pathlib.Path, checksums: Mapping[str, str]) -> None:

@@ -11,7 +11,7 @@ from typing import Self
 import keras
 import numpy as np
 
-from keras_encdec.backend.replicas import Compilation, Replicas
+from keras_encdec.backend.replicas import Compilation
 from keras_encdec.backend.training_step import evaluation_batches
 from keras_encdec.data import Batches
 from keras_encdec.decoding import Generator
@@ -115,7 +115,8 @@ class RoundAverage(keras.callbacks.Callback):
         super().__init__()
         self._folder, self._budget, self._number = pathlib.Path(folder) / ROUNDS, budget, number
         last_rounds = [past["updates"] for past in rounds if "averaged_rounds" not in past][-number - 1 :]
-        for path in self._files() if budget.replicas.is_chief else ():
+        self.replicas = budget.replicas
+        for path in self._files() if self.replicas.is_chief else ():
             if int(path.stem) not in last_rounds:
                 path.unlink()  # an earlier round, or a round that is not in the history because the process was killed
 
@@ -124,7 +125,7 @@ class RoundAverage(keras.callbacks.Callback):
             self._folder.mkdir(exist_ok=True)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        if not self._budget.replicas.is_chief:
+        if not self.replicas.is_chief:
             return
         with open_output(self._folder / f"{self._budget.updates_done}.npz") as file:
             # NumPy files have no bfloat16.
@@ -139,7 +140,7 @@ class RoundAverage(keras.callbacks.Callback):
         Returns:
             tuple: list of arrays, as `model.get_weights` returns; int, the number of rounds.
         """
-        self._budget.replicas.wait()  # for the files of the last round
+        self.replicas.wait()  # for the files of the last round
         paths = self._files()[-self._number :]
         total: list[np.ndarray] = []
         for path in paths:
@@ -147,11 +148,6 @@ class RoundAverage(keras.callbacks.Callback):
                 weights = [file[name].astype(np.float64) for name in file.files]
             total = [a + b for a, b in zip(total, weights, strict=True)] if total else weights
         return [weight / len(paths) for weight in total], len(paths)
-
-    @property
-    def replicas(self) -> Replicas:
-        """The devices that share the training."""
-        return self._budget.replicas
 
     @property
     def has_rounds(self) -> bool:

@@ -15,10 +15,10 @@ import numpy as np
 from keras_encdec.backend.replicas import generator_state
 from keras_encdec.backend.training_step import sync_training_state
 from keras_encdec.errors import InputError
-from keras_encdec.formats import open_output
 from keras_encdec.model_config import HISTORY, WEIGHTS, task_folder
 from keras_encdec.models.gradient_clipping import GradientNorms
 from keras_encdec.pruning.pruning_masks import PruningMasks
+from keras_encdec.runtime.open_output import write_file
 from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.resumption import PARTIAL, Progress, round_sums, save_model
 from keras_encdec.trainers.training_files import LAST
@@ -174,17 +174,14 @@ class Checkpoints(keras.callbacks.Callback):
             self.model.stop_training = True
 
     def _diverged(self, found: str, expected: str) -> InputError:
-        again = "continue from the last checkpoint with --resume and" if self._has_saved else "train again with"
+        has_saved = (self.folder / LAST).exists()
+        again = "continue from the last checkpoint with --resume and" if has_saved else "train again with"
         return InputError(
             f"{found} after {self._budget.updates_done:,} updates",
             expected,
             f"the training diverged: {again} a lower --learning_rate",
             self.folder,
         )
-
-    @property
-    def _has_saved(self) -> bool:
-        return (self.folder / LAST).exists()
 
     def _gradients(self) -> dict[str, float]:
         """Computes the mean norm of the round's gradients before clipping, and the share of clipped updates."""
@@ -238,8 +235,7 @@ class Checkpoints(keras.callbacks.Callback):
         self._save()
         if not self._writes:
             return
-        with open_output(self.folder / HISTORY) as file:
-            file.write((json.dumps({"rounds": self.rounds}, indent=1) + "\n").encode())
+        write_file(self.folder / HISTORY, (json.dumps({"rounds": self.rounds}, indent=1) + "\n").encode())
 
     def _save_in_round(self) -> None:
         sync_training_state(self.model)

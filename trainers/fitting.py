@@ -76,7 +76,8 @@ def fit(
         InputError: when the training diverges, the disk is full, or there are no saved rounds to average.
     """
     model, progress = state
-    updates = _update_limit(config, batches.updates_per_epoch)
+    of_epochs = math.ceil(config.epochs * batches.updates_per_epoch) if config.epochs else None
+    updates = min(filter(None, (config.updates, of_epochs)), default=None)
     budget = Budget(
         config.learning_rate,
         learning_rate_schedule(config.schedule, config.halving_start, config.halving_every),
@@ -240,12 +241,6 @@ def _checkpoints(
         config.checkpoint_minutes,
         saved,
     )
-
-
-def _update_limit(config: TrainingConfig, updates_per_epoch: int) -> int | None:
-    """Computes the number of updates after which the training ends; `None` for no limit."""
-    limits = [config.updates, config.epochs and math.ceil(config.epochs * updates_per_epoch)]
-    return min((limit for limit in limits if limit), default=None)
 
 
 def _tensorboard(config: TrainingConfig, folder: pathlib.Path) -> list[keras.callbacks.Callback]:

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 
 from keras_encdec import __version__
 from keras_encdec.errors import explained
-from keras_encdec.formats import open_output
 from keras_encdec.model_config import WEIGHTS
 from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.runtime.open_output import write_file
 from keras_encdec.trainers.reporting import TrainingResult, TrainingRound
 from keras_encdec.trainers.tasks import TrainingTasks
 from keras_encdec.trainers.training_config import TrainingConfig
@@ -74,8 +74,7 @@ class ModelCard:
             with explained(path, "to read a file"):
                 if MARK not in path.read_text(encoding="utf-8", errors="replace"):
                     return
-        with open_output(path) as file:
-            file.write(self.text().encode())
+        write_file(path, self.text().encode())
 
     def text(self) -> str:
         """Returns the card in Markdown."""

@@ -31,6 +31,7 @@ from keras_encdec.trainers.training_files import (
     check_initial_settings,
     check_same_direction,
     data_before,
+    validation_files,
 )
 
 # Maximum number of words on a side of a pair in validation files.
@@ -103,7 +104,7 @@ def _character_counts(config: TrainingConfig) -> tuple[int | None, int | None]:
 
 def _check_validation_files(config: TrainingConfig, data: TrainingData) -> None:
     """Reads the validation files to find their errors before the pairs to train on are prepared."""
-    paths = [*data.validation, *([data.validation_alignment] if data.validation_alignment else [])]
+    paths = validation_files(data)
     if not paths or any(os.path.exists(path) and not os.path.isfile(path) for path in paths):
         return  # a pipe can be read only once
     for path in paths:

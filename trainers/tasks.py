@@ -8,9 +8,9 @@ from typing import Any, Self
 
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.errors import FilePath, InputError, shortened
-from keras_encdec.formats import open_output
 from keras_encdec.runtime.files import absolute, beside
-from keras_encdec.runtime.settings_files import check_exists, read_toml, toml_value
+from keras_encdec.runtime.open_output import write_file
+from keras_encdec.runtime.settings_files import check_exists, read_toml, toml_lines, toml_value
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 
@@ -276,11 +276,9 @@ class TrainingTasks:
         """Writes the tasks in TOML, with absolute paths."""
         lines = ["# The tasks that this model was trained on.", f"main = {toml_value(self.main)}"]
         for name, task in self.tasks.items():
-            values = {key: value for key, value in task.to_dict().items() if value is not None}
-            values |= {key: absolute(file) for key, file in task.files.items()}
-            lines += ["", f"[tasks.{name}]", *(f"{key} = {toml_value(value)}" for key, value in values.items())]
-        with open_output(path) as file:
-            file.write(("\n".join(lines) + "\n").encode())
+            files = {key: absolute(file) for key, file in task.files.items()}
+            lines += ["", f"[tasks.{name}]", *toml_lines({**task.to_dict(), **files})]
+        write_file(path, ("\n".join(lines) + "\n").encode())
 
     @classmethod
     def load(cls, path: FilePath) -> Self:

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from keras_encdec.configuration import Configuration, ConfigurationError
 from keras_encdec.errors import FilePath, InputError
-from keras_encdec.formats import open_output
 from keras_encdec.model_config import CONFIG, HISTORY, PACKAGED, WEIGHTS
 from keras_encdec.runtime.files import exists, file_checksum, is_url, joined
-from keras_encdec.runtime.settings_files import Json, toml_value
+from keras_encdec.runtime.open_output import write_file
+from keras_encdec.runtime.settings_files import Json, toml_lines, toml_value
 from keras_encdec.trained_model import TrainedModel
 from keras_encdec.trainers.tasks import TrainingTasks
 from keras_encdec.trainers.training_config import TrainingConfig
@@ -97,7 +97,7 @@ def fixed_settings(config: TrainingConfig, data: TrainingData) -> dict[str, Json
     They include the checksums of the validation files; `None` stands for a pipe, which can be read only once.
     """
     checksums = [
-        file_checksum(path) if is_url(path) or os.path.isfile(path) else None for path in _validation_files(data)
+        file_checksum(path) if is_url(path) or os.path.isfile(path) else None for path in validation_files(data)
     ]
     return dict(sorted({**_fixed(config), **_fixed(data), _VALIDATION: checksums}.items()))
 
@@ -281,7 +281,7 @@ def _check_validation_files(asked: list[str | None], before: list[str | None] | 
     if before is None:  # the first versions did not save checksums
         return
     if len(asked) != len(before) or any(a != b for a, b in zip(asked, before, strict=True) if a and b):
-        files = " ".join(_validation_files(data)) or "none"
+        files = " ".join(validation_files(data)) or "none"
         raise ConfigurationError(
             "found {validation}=%s, expected the pairs that the training to resume was validated on; give the same "
             "files, or another {model_dir}",
@@ -289,7 +289,8 @@ def _check_validation_files(asked: list[str | None], before: list[str | None] | 
         )
 
 
-def _validation_files(data: TrainingData) -> list[str]:
+def validation_files(data: TrainingData) -> list[str]:
+    """Lists the files of the validation pairs, and that of their alignment."""
     return [*data.validation, *([data.validation_alignment] if data.validation_alignment else [])]
 
 
@@ -308,9 +309,8 @@ def save_settings(folder: pathlib.Path, config: TrainingConfig, data: TrainingDa
     tables = {"model": model, "training": training, "data": data.to_dict()}
     lines = ["# What this model was trained with, as a preset.", f"architecture = {toml_value(architecture)}"]
     for name, values in tables.items():
-        lines += ["", f"[{name}]", *_lines(values)]
-    with open_output(folder / SETTINGS) as file:
-        file.write(("\n".join(lines) + "\n").encode())
+        lines += ["", f"[{name}]", *toml_lines(values)]
+    write_file(folder / SETTINGS, ("\n".join(lines) + "\n").encode())
 
 
 def data_before(folder: pathlib.Path) -> TrainingData | None:
@@ -341,8 +341,3 @@ def update_settings(folder: pathlib.Path, config: TrainingConfig) -> None:
     """
     if data := data_before(folder):
         save_settings(folder, config, data)
-
-
-def _lines(values: Mapping[str, object]) -> list[str]:
-    """Writes lines of TOML, without values that are `None`."""
-    return [f"{name} = {toml_value(value)}" for name, value in values.items() if value is not None]

@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from keras_encdec.errors import InputError
 from keras_encdec.export.client.connection import PATIENCE, ConnectionOptions, connect, labelled_version, retrying
@@ -16,55 +16,6 @@ from keras_encdec.export.client.model_server import (
 )
 
 
-def describe_status(versions: Iterable[ModelVersionStatus]) -> str:
-    """Describes the versions of a model and their states.
-
-    Args:
-        versions: list of ModelVersionStatus.
-
-    Returns:
-        str, one line per version.
-
-    Example:
-
-    >>> print(describe_status([{"version": "2", "state": "END", "status": {"error_message": "out of memory"}}]))
-    version 2: END (out of memory)
-    """
-    lines = []
-    for version in versions:
-        message = version.get("status", {}).get("error_message")
-        lines.append(f"version {version['version']}: {version['state']}" + f" ({message})" * bool(message))
-    return "\n".join(lines)
-
-
-def describe_signatures(signatures: Mapping[str, SignatureDef]) -> str:
-    """Describes the signatures of a model, their inputs and outputs.
-
-    Args:
-        signatures: dict of name to SignatureDef.
-
-    Returns:
-        str, one line per signature, input and output; "?" stands for a dimension of any size.
-
-    Example:
-
-    >>> shape = {"dim": [{"size": "-1"}, {"size": "8"}]}
-    >>> print(describe_signatures({"encode": {"outputs": {"summary": {"dtype": "DT_FLOAT", "tensor_shape": shape}}}}))
-    encode
-      output  summary           float   (?, 8)
-    """
-    lines = []
-    for name, signature in sorted(signatures.items()):
-        if name.startswith("__saved_model"):
-            continue  # TensorFlow's own signatures, which no client calls
-        lines.append(name)
-        for kind, tensors in (("input", signature.get("inputs", {})), ("output", signature.get("outputs", {}))):
-            for tensor, info in sorted(tensors.items()):
-                dtype = info["dtype"].removeprefix("DT_").lower()
-                lines.append(f"  {kind:6}  {tensor:16}  {dtype:6}  {_shape(info.get('tensor_shape', {}))}")
-    return "\n".join(lines)
-
-
 def _shape(shape: TensorShape) -> str:
     if shape.get("unknown_rank"):
         return "any shape"
@@ -74,12 +25,18 @@ def _shape(shape: TensorShape) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class ModelStatus:
-    """The versions of a model on a server.
+    """The versions of a model on a server. As text, one line for each version.
 
     Attributes:
         address: str, the server's address.
         model: ModelName of the request.
         versions: tuple of ModelVersionStatus.
+
+    Example:
+
+    >>> versions = ({"version": "2", "state": "END", "status": {"error_message": "out of memory"}},)
+    >>> print(ModelStatus("localhost:8500", ModelName("encdec"), versions))
+    version 2: END (out of memory)
     """
 
     address: str
@@ -98,23 +55,45 @@ class ModelStatus:
             raise InputError(found, "", "wait until the server has loaded it, or see the server's log")
 
     def __str__(self) -> str:
-        return describe_status(self.versions)
+        lines = []
+        for version in self.versions:
+            message = version.get("status", {}).get("error_message")
+            lines.append(f"version {version['version']}: {version['state']}" + f" ({message})" * bool(message))
+        return "\n".join(lines)
 
 
 @dataclasses.dataclass(frozen=True)
 class ServedSignatures:
     """The signatures of a model on a server.
 
+    As text, one line for each signature, input and output; "?" stands for a dimension of any size.
+
     Attributes:
         version: int. The version that answered.
         signatures: dict of name to SignatureDef.
+
+    Example:
+
+    >>> shape = {"dim": [{"size": "-1"}, {"size": "8"}]}
+    >>> print(ServedSignatures(1, {"encode": {"outputs": {"summary": {"dtype": "DT_FLOAT", "tensor_shape": shape}}}}))
+    encode
+      output  summary           float   (?, 8)
     """
 
     version: int
     signatures: Mapping[str, SignatureDef]
 
     def __str__(self) -> str:
-        return describe_signatures(self.signatures)
+        lines = []
+        for name, signature in sorted(self.signatures.items()):
+            if name.startswith("__saved_model"):
+                continue  # TensorFlow's own signatures, which no client calls
+            lines.append(name)
+            for kind, tensors in (("input", signature.get("inputs", {})), ("output", signature.get("outputs", {}))):
+                for tensor, info in sorted(tensors.items()):
+                    dtype = info["dtype"].removeprefix("DT_").lower()
+                    lines.append(f"  {kind:6}  {tensor:16}  {dtype:6}  {_shape(info.get('tensor_shape', {}))}")
+        return "\n".join(lines)
 
 
 def server_health(server: str, options: ConnectionOptions | None = None, **values: object) -> ModelStatus:

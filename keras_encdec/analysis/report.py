@@ -12,13 +12,14 @@ from keras_encdec.analysis.page.page import Section, page
 from keras_encdec.analysis.page.training_sections import read_training_run
 from keras_encdec.analysis.report_options import ReportOptions
 from keras_encdec.analysis.report_sections import ReportSections
-from keras_encdec.formats import FilePath, open_output
+from keras_encdec.formats import FilePath
 from keras_encdec.model_config import check_has_history
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.files import is_url, joined
+from keras_encdec.runtime.open_output import write_file
 from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.unfinished import directory_lock, new_folder
-from keras_encdec.trained_model import check_has_source
+from keras_encdec.trained_model import check_direction, check_has_source
 
 PAGE = "index.html"
 
@@ -54,17 +55,9 @@ def write_section(folder: pathlib.Path, section: Section) -> None:
         _write(folder / name, content)
 
 
-def write_page(folder: pathlib.Path, content: bytes) -> pathlib.Path:
-    """Writes the page, and returns its path. Call it last: the page names the other files."""
-    path = folder / PAGE
-    _write(path, content)
-    return path
-
-
 def _write(path: pathlib.Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open_output(path) as file:
-        file.write(content)
+    write_file(path, content)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,7 +130,7 @@ def report(
         check_has_history(folder)
     runs = [run for folder in compare_with if (run := read_training_run(folder))]
     directory = ModelDirectory.open(model_dir)
-    directory.check_direction(False, "--model_dir")
+    check_direction(directory, False, "--model_dir")
     check_has_source(directory.model.has_source, directory.path)
     if own := read_training_run(directory.path):
         runs.insert(0, own)
@@ -146,7 +139,8 @@ def report(
         for section in parts.sections(phrase_table, source, target, runs):
             write_section(folder, section)
             sections.append(section.without_contents())
-        path = write_page(folder, page("What the model has learned", parts.facts, parts.notices, sections))
+        path = folder / PAGE  # written last: it names the other files
+        _write(path, page("What the model has learned", parts.facts, parts.notices, sections))
         size = path.stat().st_size
     names = tuple(section.name for section in sections)
     shown = joined(output, PAGE) if is_url(output) else path

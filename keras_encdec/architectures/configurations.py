@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.registry import Registry
@@ -59,11 +59,8 @@ class RNNEncoderDecoderConfig(Configuration):
         minimum=0,
         published={_CHO: 0.01},
     )
-
-    @property
-    def has_attention(self) -> bool:
-        """Whether the decoder has attention."""
-        return False
+    # Whether the decoder has attention.
+    has_attention: ClassVar[bool] = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -298,8 +295,5 @@ class FeedForwardLanguageModelConfig(Configuration):
     initial_scale: float = hyperparameter(
         0.01, "The initial weights are drawn uniformly from [-x, x] for this x.", minimum=0, published={_CSLM: 0.01}
     )
-
-    @property
-    def has_attention(self) -> bool:
-        """Whether the decoder has attention."""
-        return False
+    # Whether the decoder has attention.
+    has_attention: ClassVar[bool] = False

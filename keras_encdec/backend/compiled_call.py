@@ -13,7 +13,8 @@ from keras_encdec.backend.devices import backend_name, on_cpu
 from keras_encdec.backend.types import Structure, Tensor
 from keras_encdec.configuration import ConfigurationError
 
-# Takes the inputs of a call and their leaves; returns a function of leaves, compiled for these shapes.
+# Compiles a call for the shapes of its inputs, given as a structure and as the list of its leaves. The result takes
+# other leaves of these shapes.
 Compiler = Callable[[Structure, list[Tensor]], Callable[[list[Tensor]], Structure]]
 
 

@@ -11,7 +11,7 @@ from keras_encdec.backend.devices import backend_name, on_cpu
 from keras_encdec.backend.operations import as_tensor
 from keras_encdec.backend.types import Structure, Tensor
 
-# A function of the arguments, the residuals and the gradients of the outputs that returns the arguments' gradients.
+# Computes the gradients of the arguments from the arguments, the residuals and the gradients of the outputs.
 GradientsOf: TypeAlias = Callable[[Sequence[Tensor], Structure, list[Tensor]], list[Tensor | None]]
 Forward: TypeAlias = Callable[..., tuple[Sequence[Tensor], Structure]]
 

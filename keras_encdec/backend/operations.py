@@ -1,10 +1,9 @@
-"""Operations that `keras.ops` lacks, or that are faster here: table rows, log sum exp, top-k, dropout.
+"""Operations that `keras.ops` lacks, or that are faster here: table rows, top-k, dropout.
 
 Its `ops` is `keras.ops`, which is imported when an operation is first used.
 """
 
 import importlib
-import math
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -164,80 +163,6 @@ def store_rows(table: Tensor, start: Tensor, rows: Tensor) -> Tensor:
     # JAX with 64 bits requires all indices to have one dtype.
     start = (start, *[ops.zeros_like(start)] * (len(table.shape) - 1))
     return ops.slice_update(table, start, ops.cast(rows, table.dtype))
-
-
-# Maximum number of words in a chunk: its logits fit into a processor's cache.
-CHUNK_WORDS = 2048
-LOG2_E = math.log2(math.e)
-# In nats. Between minus and plus this number the result is exact without subtracting the maximum.
-SAFE = 60.0
-
-
-def log_sum_exp(matrix: Tensor, bias: Tensor, careful: bool) -> Callable[[Tensor], Tensor]:
-    """Prepares log sum exp(features matrix + bias), the log of the denominator of a softmax, for one output matrix.
-
-    The matrix is divided into chunks of columns once, and PyTorch has a function of its own. `benchmarks/run.py`
-    (scoring) measures the benefit of both.
-
-    Args:
-        matrix: float tensor `(rank, words)`.
-        bias: float tensor `(words,)`.
-        careful: bool. Whether to subtract the maximum first. Leaving it out saves a pass over the logits, and is exact
-            while the result is between -`SAFE` and `SAFE`.
-
-    Returns:
-        callable: from features `(batch, rank)` to nats `(batch,)`, float32.
-    """
-    words = matrix.shape[1]
-    chunks = -(-words // CHUNK_WORDS)
-    # Rows of the matrix begin at a cache line.
-    width = -(-words // chunks // 64) * 64
-    padding = chunks * width - words
-    matrix = ops.pad(matrix, [[0, 0], [0, padding]])
-    bias = ops.pad(bias, [[0, padding]], constant_values=float("-inf"))
-    parts = [(matrix[:, i : i + width], bias[i : i + width]) for i in range(0, chunks * width, width)]
-
-    def function(features: Tensor) -> Tensor:
-        logits = (ops.cast(ops.matmul(features, matrix) + bias, "float32") for matrix, bias in parts)
-        if careful:
-            return ops.logsumexp(ops.stack([ops.logsumexp(part, axis=-1) for part in logits]), axis=0)
-        return ops.log(sum(ops.sum(ops.exp(part), axis=-1) for part in logits))
-
-    return _torch_function(parts, width) if backend_name() == "torch" and not careful else function
-
-
-def _torch_function(parts: list[tuple[Tensor, Tensor]], width: int) -> Callable[[Tensor], Tensor]:
-    """Returns the function of `log_sum_exp` for PyTorch, which does not fuse operations.
-
-    The bias is added by the product, as one more row of the matrix; 2^x is faster than exp.
-    """
-    import torch
-
-    from keras_encdec.backend.torch_products import int8_is_active
-
-    if int8_is_active():
-        # As a row of the matrix, the bias would be rounded to 8 bits with the rest of its column: it is added instead.
-        scaled = [(m * LOG2_E, b * LOG2_E) for m, b in parts]
-
-        def with_int8(features: Tensor) -> Tensor:
-            return sum((features @ m).add_(b).exp2_().sum(-1) for m, b in scaled).log()
-
-        return with_int8
-
-    # Products in low precision are fastest when the inner dimension is a multiple of 8.
-    rank = parts[0][0].shape[0]
-    rows = -(rank + 1) % 8
-    matrices = [torch.cat([m, b[None], m.new_zeros(rows, width)]).contiguous() for m, b in parts]
-
-    def function(features: Tensor) -> Tensor:
-        row = torch.nn.functional.pad(features, (0, 1 + rows), value=1.0)
-        total: Tensor = 0.0
-        for matrix in matrices:
-            logits = (row @ matrix).float()
-            total = total + logits.mul_(LOG2_E).exp2_().sum(-1)
-        return total.log()
-
-    return function
 
 
 # Number of lines that a row is folded into.

@@ -45,7 +45,6 @@ class AlignmentMatrix(Protocol):
 
     def to_list(self) -> list[int]:
         """Returns the links in the form of `directional_links`."""
-        ...
 
 
 class AlignmentModel(Protocol):
@@ -65,7 +64,6 @@ class AlignmentModel(Protocol):
         self, sources: Sequence[Words], targets: Sequence[Words]
     ) -> Sequence[tuple[float, AlignmentMatrix]]:
         """Returns the log-probability and the links of each sentence pair."""
-        ...
 
 
 def align(
@@ -107,7 +105,7 @@ def align(
 
 
 def number_of_rounds(aligner: str = DEFAULT_ALIGNER) -> int:
-    """Returns the number of rounds of training of an aligner in both directions; 0 if a model chooses it itself."""
+    """Returns how many rounds train an aligner in both directions; 0 if a model chooses their number itself."""
     rounds = [rounds for _, rounds in ALIGNERS[aligner]]
     return 2 * sum(rounds) if all(rounds) else 0
 

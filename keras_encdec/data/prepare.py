@@ -16,6 +16,7 @@ from keras_encdec.errors import FilePath, InputError, explained
 from keras_encdec.formats import open_output
 from keras_encdec.formats.alignments import AlignedWordPair
 from keras_encdec.formats.pair_format import WordPair
+from keras_encdec.runtime.open_output import write_file
 from keras_encdec.runtime.settings_files import read_parsed
 from keras_encdec.runtime.unfinished import unfinished
 from keras_encdec.text import END, FIRST_WORD, UNKNOWN, Vocabulary, most_frequent
@@ -191,8 +192,7 @@ def prepare(
                     "expected at least one to train on",
                     "check the input file and its format, or raise --max_length",
                 )
-            with open_output(folder / SUMMARY) as file:
-                file.write(json.dumps(counts, indent=1).encode())
+            write_file(folder / SUMMARY, json.dumps(counts, indent=1).encode())
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise

@@ -13,12 +13,12 @@ SPELLING_WIDTHS = (10, 20, SPELLING_WIDTH)
 
 
 def characters_key(side: str, width: int) -> str:
-    """Returns the name of the array of the spellings of a side, in the inputs of a model."""
+    """Returns the name of the model input that holds the spellings of a side."""
     return f"{side}_characters_{width}"
 
 
 def positions_key(width: int) -> str:
-    """Returns the name of the array of the positions of the target words that are spelled, in the inputs of a model."""
+    """Returns the name of the model input that holds the positions of the spelled target words."""
     return f"target_positions_{width}"
 
 

@@ -87,7 +87,7 @@ class SearchFunctions:
         return {"words": candidates.words, "weights": self._candidate_weights(*candidates)}
 
 
-class _EnsembleCall(keras.layers.Layer):
+class EnsembleCall(keras.layers.Layer):
     """Base of the calls of an ensemble that are compiled."""
 
     def __init__(self, ensemble: Ensemble, name: str = "ensemble_call") -> None:
@@ -97,14 +97,14 @@ class _EnsembleCall(keras.layers.Layer):
         self.built = True
 
 
-class _Start(_EnsembleCall):
+class _Start(EnsembleCall):
     def call(
         self, source: Tensor, characters: Sequence[Tensor], tables: WordTables
     ) -> tuple[EnsembleState, EnsembleMemory]:
         return self.ensemble.start(source, characters, tables)
 
 
-class _LogProbs(_EnsembleCall):
+class _LogProbs(EnsembleCall):
     def call(
         self, previous: Tensor, words: Tensor, state: EnsembleState, memory: EnsembleMemory, tables: WordTables
     ) -> tuple[Tensor, EnsembleState]:
@@ -113,12 +113,12 @@ class _LogProbs(_EnsembleCall):
         return ops.reshape(chosen, ops.shape(words)), state
 
 
-class _CandidateWeights(_EnsembleCall):
+class _CandidateWeights(EnsembleCall):
     def call(self, words: Tensor, allowed: Tensor) -> EnsembleCandidates:
         return self.ensemble.candidate_weights(words, allowed)
 
 
-class _Step(_EnsembleCall):
+class _Step(EnsembleCall):
     def __init__(self, ensemble: Ensemble, sampler: Sampler, with_attention: bool) -> None:
         super().__init__(ensemble, name="step")
         self.sampler, self.with_attention = sampler, with_attention

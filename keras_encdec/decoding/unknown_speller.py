@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-import keras
 import numpy as np
 from keras import ops
 
@@ -15,11 +14,10 @@ from keras_encdec.decoding.beam_sampler import BeamSampler
 from keras_encdec.decoding.ensemble import Ensemble, EnsembleMemory, EnsembleState
 from keras_encdec.decoding.rescoring import with_full_scores
 from keras_encdec.decoding.sampler import Sampler
-from keras_encdec.decoding.search import Hypothesis, Search, SearchFunctions
+from keras_encdec.decoding.search import EnsembleCall, Hypothesis, Search, SearchFunctions
 from keras_encdec.decoding.search_batches import SearchRequests
 from keras_encdec.models.contract import Decoder
 from keras_encdec.models.spelling_rules import SpellingRules
-from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.models.word_tables import NO_TABLES, WordTables
 from keras_encdec.task_options import TRANSLATION_WEIGHT
 from keras_encdec.text.lexical_shortlist import SourceTranslations
@@ -57,7 +55,7 @@ class UnknownSpeller:
 
     def __init__(self, ensemble: Ensemble, rules: SpellingRules | None = None) -> None:
         self._models = ensemble.models
-        self._first_states = compiled_call(_FirstStates(ensemble.models))
+        self._first_states = compiled_call(_FirstStates(ensemble))
         self._functions = SearchFunctions(_CharacterEnsemble(ensemble, rules or SpellingRules()))
 
     def spelled(
@@ -249,15 +247,10 @@ class _Translations:
         return (1 - self._weight) * math.exp(word.log_prob) + self._weight * translated
 
 
-class _FirstStates(keras.layers.Layer):
-    def __init__(self, models: Sequence[TranslationModel]) -> None:
-        super().__init__(name="first_states", dtype="float32", autocast=False)
-        self.models = list(models)
-        self.built = True
-
+class _FirstStates(EnsembleCall):
     def call(self, source: Tensor, characters: list[Tensor], target: Tensor, positions: Tensor) -> Tensor:
         states = []
-        for model in self.models:
+        for model in self.ensemble.models:
             encoded = model.encode(source, characters if model.encoder.reader is not None else [])
             _, first = model.decoder(Decoder.previous_words(target), encoded, spelled_positions=positions)
             states.append(ops.cast(first, "float32"))

@@ -18,7 +18,7 @@ from keras_encdec.model_average import average_models
 from keras_encdec.model_config import model_path
 from keras_encdec.runtime.files import as_result, joined, remove
 from keras_encdec.runtime.input_lines import InputLines
-from keras_encdec.runtime.open_output import open_output
+from keras_encdec.runtime.open_output import open_output, write_file
 from keras_encdec.runtime.progress import Progress
 from keras_encdec.runtime.remote_folders import LocalFiles
 from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric, check_lines, read_text
@@ -377,6 +377,5 @@ def evaluate_translations(
     """Computes BLEU of the teachers' and the student's translations of the test set."""
     options = EvaluationOptions(tokenize="none", unescape=True)
     (evaluation,) = evaluate([reference], {"student": [student]}, [teacher], ["bleu"], options)
-    with open_output(output) as file:
-        file.write(f"{evaluation}\n".encode())
+    write_file(output, f"{evaluation}\n".encode())
     return {system.system.replace(BASELINE, "teacher"): system.mean for system in evaluation.systems}

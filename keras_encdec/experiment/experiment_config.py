@@ -62,6 +62,8 @@ class DataConfig(Configuration):
         return {name: getattr(self, name) for name in SIDES if getattr(self, name)}
 
 
+# The settings of `[baseline]` that name files or folders.
+BASELINE_FILES = ("phrase_table", "language_model", "dev_nbest", "test_nbest", "weights", "moses_dir")
 # The systems that make their own n-best lists.
 _MAKING = ("decoder", "moses")
 # The systems that use each of these settings of the baseline.
@@ -135,8 +137,7 @@ class BaselineConfig(Configuration):
     @property
     def files(self) -> dict[str, str]:
         """The given files and directories by name."""
-        names = ("phrase_table", "language_model", "dev_nbest", "test_nbest", "weights", "moses_dir")
-        return {name: getattr(self, name) for name in names if getattr(self, name)}
+        return {name: getattr(self, name) for name in BASELINE_FILES if getattr(self, name)}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,6 +11,7 @@ from keras_encdec.architectures.architecture_registry import preset_names, toml_
 from keras_encdec.configuration import Configuration, ConfigurationError
 from keras_encdec.errors import FilePath, InputError, shortened
 from keras_encdec.experiment.experiment_config import (
+    BASELINE_FILES,
     DATA_FILES,
     SIDES,
     BaselineConfig,
@@ -23,9 +24,6 @@ from keras_encdec.experiment.experiment_config import (
 from keras_encdec.experiment.moses import check_programs
 from keras_encdec.runtime.files import beside, is_file
 from keras_encdec.runtime.settings_files import check_exists, read_toml
-
-# The settings of `[baseline]` that name files or folders.
-BASELINE_FILES = ("phrase_table", "language_model", "dev_nbest", "test_nbest", "weights", "moses_dir")
 
 Section = TypeVar("Section", bound=Configuration)
 
@@ -63,12 +61,7 @@ class _Reader:
                 raise self._error(f"found the unknown section {shortened(name)}", f"expected {', '.join(sections)}")
         title = values.get("title", pathlib.PurePath(os.fspath(self._path)).stem)
         data = self._section(DataConfig, "data", values.get("data", {}), SIDES)
-        baseline = self._section(
-            BaselineConfig,
-            "baseline",
-            values.get("baseline", {}),
-            BASELINE_FILES,
-        )
+        baseline = self._section(BaselineConfig, "baseline", values.get("baseline", {}), BASELINE_FILES)
         features = {
             name: self._feature(name, table)
             for name, table in self._table("features", values.get("features", {})).items()
@@ -84,7 +77,9 @@ class _Reader:
             features,
             tuple(self._section(RowConfig, "rows", row) for row in rows),
         )
-        self._check(config)
+        self._check_features(config)
+        self._check_rows(config)
+        self._check_files(config)
         return config
 
     def _feature(self, name: str, values: object) -> FeatureConfig:
@@ -96,11 +91,6 @@ class _Reader:
         preset = table.get("preset")
         from_file = isinstance(preset, str) and preset not in preset_names() and is_file(beside(self._path, preset))
         return self._section(FeatureConfig, section, table, ("model_dir", "preset") if from_file else ("model_dir",))
-
-    def _check(self, config: ExperimentConfig) -> None:
-        self._check_features(config)
-        self._check_rows(config)
-        self._check_files(config)
 
     def _check_features(self, config: ExperimentConfig) -> None:
         for name, feature in config.features.items():

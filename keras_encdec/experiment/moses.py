@@ -14,9 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from keras_encdec.errors import InputError
 from keras_encdec.formats import InputLines, model_words, open_output
 from keras_encdec.formats.encodings import escape
-from keras_encdec.formats.moses_features import LANGUAGE_MODEL, TRANSLATION_MODEL
+from keras_encdec.formats.feature_weights import LANGUAGE_MODEL, TRANSLATION_MODEL
 from keras_encdec.formats.moses_ini import IniLine, enter_sections, name_features
 from keras_encdec.formats.phrase_table import number_of_scores
+from keras_encdec.runtime.open_output import write_file
 from keras_encdec.runtime.workers import available_processors
 
 DECODER, TUNER = "bin/moses", "scripts/training/mert-moses.pl"
@@ -101,8 +102,7 @@ def write_moses_ini(phrase_table: pathlib.Path, language_model: pathlib.Path, ou
     """
     paths = {"phrase_table": phrase_table.absolute(), "language_model": language_model.absolute()}
     scores = number_of_scores(phrase_table)
-    with open_output(output) as file:
-        file.write(_INI.format(order=order, scores=scores, weights=" ".join(["0.2"] * scores), **paths).encode())
+    write_file(output, _INI.format(order=order, scores=scores, weights=" ".join(["0.2"] * scores), **paths).encode())
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from keras_encdec.experiment.experiment_config import ExperimentConfig
 from keras_encdec.experiment.stage_runner import StageResult
 from keras_encdec.formats import open_output
 from keras_encdec.runtime.imports import check_extra
+from keras_encdec.runtime.open_output import write_file
 from keras_encdec.runtime.settings_files import Json, write_json
 
 
@@ -118,8 +119,7 @@ def write_results(result: ExperimentResult, folder: str | os.PathLike[str]) -> N
     """
     folder = pathlib.Path(folder)
     write_json(folder / "results.json", result.to_dict())
-    with open_output(folder / "results.md") as file:
-        file.write(_markdown(result).encode())
+    write_file(folder / "results.md", _markdown(result).encode())
 
 
 def _markdown(result: ExperimentResult) -> str:

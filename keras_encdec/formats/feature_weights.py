@@ -10,8 +10,20 @@ from keras_encdec.formats.fields import LARGEST, split_tokens
 from keras_encdec.formats.moses_ini import IniLine, enter_sections, name_features, weight_values
 from keras_encdec.runtime.input_lines import InputLines
 
-# Moses does not tune this feature, and therefore leaves it out of n-best lists.
-_UNKNOWN_WORD_PENALTY = "UnknownWordPenalty"
+# The names of Moses's features, as its n-best lists and its weights have them.
+
+#: Minus the sum of the distances between the end of a phrase's source and the start of the next one's.
+DISTORTION = "Distortion0"
+#: ln p of the sentence with its end, by the language model.
+LANGUAGE_MODEL = "LM0"
+#: Minus the number of words.
+WORD_PENALTY = "WordPenalty0"
+#: The number of phrases.
+PHRASE_PENALTY = "PhrasePenalty0"
+#: For each score of the phrase table, the sum of its ln over the phrases.
+TRANSLATION_MODEL = "TranslationModel0"
+#: -100 times the number of copied words. Moses does not tune it, and leaves it out of n-best lists.
+UNKNOWN_WORD_PENALTY = "UnknownWordPenalty0"
 
 Weights = Mapping[str, Sequence[float]]
 
@@ -127,7 +139,7 @@ def read_weights(path: FilePath) -> tuple[dict[str, list[float]], set[str]]:
             path,
         )
     untuned = {line.name for line in name_features(lines) if _is_untuned(line)}
-    return weights, untuned | {f"{_UNKNOWN_WORD_PENALTY}0"}
+    return weights, untuned | {UNKNOWN_WORD_PENALTY}
 
 
 def parse_weights(text: str) -> tuple[str, list[float]]:
@@ -173,7 +185,7 @@ def check_weights(weights: Weights) -> None:
 
 
 def _is_untuned(feature: IniLine) -> bool:
-    return feature.words[0] == _UNKNOWN_WORD_PENALTY or feature.argument("tuneable") in ("false", "no", "0")
+    return f"{feature.words[0]}0" == UNKNOWN_WORD_PENALTY or feature.argument("tuneable") in ("false", "no", "0")
 
 
 def weights_text(weights: Weights, comment: str = "") -> str:

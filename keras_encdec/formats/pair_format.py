@@ -84,26 +84,21 @@ class Record(Protocol):
     @property
     def raw(self) -> bytes:
         """The line, without its line feed."""
-        ...
 
     @property
     def source(self) -> str:
         """The source; empty when malformed."""
-        ...
 
     @property
     def target(self) -> str:
         """The target; empty when malformed."""
-        ...
 
     @property
     def problem(self) -> str | None:
         """A sentence about the error in a malformed line, otherwise `None`."""
-        ...
 
     def _replace(self, *, problem: str | None) -> Self:
         """Returns a copy with a problem."""
-        ...
 
 
 # Number of lines that `check_beginning` reads, in about a hundredth of a second.

@@ -326,12 +326,8 @@ class InputFeedingStep(RecurrentStep):
         self, d_state: State, state: State, saved: dict[str, Structure], parameters: dict[str, Structure]
     ) -> tuple[Structure, State, dict[str, Structure]]:
         kept = {} if isinstance(saved["kept"], tuple) else {"kept": saved["kept"]}
-        hidden, weights, attentional, values = (
-            saved["hidden"],
-            saved["weights"],
-            saved["attentional"],
-            parameters["values"],
-        )
+        hidden, weights, attentional = saved["hidden"], saved["weights"], saved["attentional"]
+        values = parameters["values"]
         d_sum = d_state["attentional"] * (1 - attentional * attentional)
         d_weights = ops.squeeze(ops.matmul(ops.expand_dims(d_sum, 1), ops.swapaxes(values, 1, 2)), 1)
         d_weights = ops.cast(d_weights, weights.dtype) + d_state["attention"]

@@ -108,10 +108,8 @@ def check_training_arrays(sides: dict[str, Tensor], ids: dict[str, int]) -> None
                 f"found a {type(rows).__name__} as the {name}, expected an integer array (rows, time); "
                 "keras_encdec.data.pad makes one from lists of ids"
             )
-        if isinstance(rows, np.ndarray) and (rows.ndim != 2 or rows.dtype.kind not in "iu" or not rows.size):
-            raise ValueError(
-                f"found a {name} of shape {rows.shape} and dtype {rows.dtype}, expected integer ids (rows, time)"
-            )
+        if isinstance(rows, np.ndarray):
+            _check_id_array(name, rows)
     numbers = {name: len(rows) for name, rows in sides.items() if isinstance(rows, np.ndarray)}
     if len(set(numbers.values())) > 1:
         counts = " and ".join(f"{number} rows of the {name}" for name, number in numbers.items())
@@ -147,11 +145,15 @@ def id_tensor(name: str, rows: Tensor, ids: int) -> Tensor:
                 f"found rows of different lengths as the {name}, expected an integer array (rows, time); "
                 "keras_encdec.data.pad makes one from lists of ids"
             ) from None
-        if rows.ndim != 2 or rows.dtype.kind not in "iu" or not rows.size:
-            raise ValueError(
-                f"found a {name} of shape {rows.shape} and dtype {rows.dtype}, expected integer ids (rows, time)"
-            )
+        _check_id_array(name, rows)
         wrong = rows[(rows < 0) | (rows >= ids)]
         if wrong.size:
             raise ValueError(f"found the id {wrong[0]} in the {name}, expected ids from 0 to {ids - 1}")
     return ops.convert_to_tensor(rows, "int32")
+
+
+def _check_id_array(name: str, rows: np.ndarray) -> None:
+    if rows.ndim != 2 or rows.dtype.kind not in "iu" or not rows.size:
+        raise ValueError(
+            f"found a {name} of shape {rows.shape} and dtype {rows.dtype}, expected integer ids (rows, time)"
+        )

@@ -83,13 +83,12 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
         super().__init__(vocabulary_size, embedding_dim, units, cell, layers, summary, **kwargs)
         self.reader_arguments = reader
         self.character_reader = None
+        policy, initial_scale = self.dtype_policy, self.initial_scale
         if reader is not None:
-            policy = self.dtype_policy
             self.character_reader = CharacterReader(width=embedding_dim, **reader, dtype=policy, name="reader")
         self.bidirectional = bidirectional
         self.reverse_source = reverse_source
         self.annotations = annotations
-        policy, initial_scale = self.dtype_policy, self.initial_scale
         directions = 1 if bidirectional == "none" else 2
         self.cells = [
             [recurrent_cell(cell, units, initial_scale, policy) for _ in range(directions)] for _ in range(layers)
@@ -231,7 +230,7 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
 
 
 def in_direction(tensor: Tensor, direction: int) -> Tensor:
-    """Reverses the time axis, `(batch, time, ...)`, for a cell that reads from right to left: direction 1, not 0."""
+    """Reverses the time axis, `(batch, time, ...)`, if `direction` is 1: the cell then reads from right to left."""
     return ops.flip(tensor, axis=1) if direction else tensor
 
 

@@ -89,17 +89,8 @@ class RecurrentLayers(keras.layers.Layer):
         return [cell.project_inputs(embedded) for cell in self.first_cells]
 
     def get_config(self) -> dict[str, object]:
-        return {
-            **super().get_config(),
-            "vocabulary_size": self.vocabulary_size,
-            "embedding_dim": self.embedding_dim,
-            "units": self.units,
-            "cell": self.cell,
-            "layers": self.layers,
-            "summary": self.summary,
-            "dropout": self.dropout,
-            "initial_scale": self.initial_scale,
-        }
+        names = "vocabulary_size", "embedding_dim", "units", "cell", "layers", "summary", "dropout", "initial_scale"
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 
 
 def recurrent_cell(cell: str, units: int, initial_scale: float, dtype: keras.DTypePolicy) -> RecurrentCell:

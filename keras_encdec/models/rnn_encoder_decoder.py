@@ -181,14 +181,8 @@ class RNNEncoder(Encoder):
         return {"summary": (source_shape[0], self.units)}
 
     def get_config(self) -> dict[str, object]:
-        return {
-            **super().get_config(),
-            "vocabulary_size": self.vocabulary_size,
-            "embedding_dim": self.embedding_dim,
-            "units": self.units,
-            "reset_after": self.reset_after,
-            "initial_stddev": self.initial_stddev,
-        }
+        names = "vocabulary_size", "embedding_dim", "units", "reset_after", "initial_stddev"
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
@@ -322,15 +316,8 @@ class RNNDecoder(Decoder):
         return {**symbols, **{f"decoder.{name}": where for name, where in self.cell.symbols().items()}}
 
     def get_config(self) -> dict[str, object]:
-        return {
-            **super().get_config(),
-            "vocabulary_size": self.vocabulary_size,
-            "embedding_dim": self.embedding_dim,
-            "units": self.units,
-            "maxout_units": self.maxout_units,
-            "output_rank": self.output_rank,
-            "initial_stddev": self.initial_stddev,
-        }
+        names = "vocabulary_size", "embedding_dim", "units", "maxout_units", "output_rank", "initial_stddev"
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 
 
 def published_optimizer() -> keras.optimizers.Optimizer:

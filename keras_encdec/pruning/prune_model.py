@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from keras_encdec.derived_model import write_derived_model
 from keras_encdec.errors import FilePath
+from keras_encdec.model_average import write_derived_model
 from keras_encdec.model_config import WEIGHTS, model_path
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.pruning.pruning_masks import prune_weights, zero_counts

@@ -227,6 +227,7 @@ class PruningMasks:
         optimizer: keras.optimizers.Optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
         self._weights = [weight for weights in weight_classes(model).values() for weight in weights]
         self._masks = [optimizer.add_variable(weight.shape, dtype="bool", name="mask") for weight in self._weights]
+        self._mask_of = {id(weight): mask for weight, mask in zip(self._weights, self._masks, strict=True)}
         for number, (mask, weight) in enumerate(zip(self._masks, self._weights, strict=True)):
             mask.assign(_unpacked(arrays[str(number)], weight.shape) if arrays else _not_zero(weight))
         #: The share that was pruned at the beginning of the training.
@@ -243,7 +244,7 @@ class PruningMasks:
 
     def _wrap(self, optimizer: keras.optimizers.Optimizer) -> None:
         apply = optimizer.apply
-        mask_of = {id(weight): mask for weight, mask in zip(self._weights, self._masks, strict=True)}
+        mask_of = self._mask_of
 
         def masked(gradient: Tensor | None, weight: keras.Variable) -> Tensor | None:
             mask = mask_of.get(id(weight))
@@ -273,10 +274,9 @@ class PruningMasks:
 
     def applied(self, weights: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Masks a list of arrays, as `model.get_weights` returns them."""
-        mask_of = {id(weight): mask for weight, mask in zip(self._weights, self._masks, strict=True)}
         return [
-            np.where(ops.convert_to_numpy(mask_of[id(variable)]), array, 0) if id(variable) in mask_of else array
-            for variable, array in zip(self._model.weights, weights, strict=True)
+            array if (mask := self._mask_of.get(id(weight))) is None else np.where(ops.convert_to_numpy(mask), array, 0)
+            for weight, array in zip(self._model.weights, weights, strict=True)
         ]
 
     def to_arrays(self) -> dict[str, np.ndarray]:

@@ -30,7 +30,6 @@ class WorkOpener(Protocol):
 
     def open(self) -> Work:
         """Loads models, and returns the work on a shard. A worker calls it once, before its first shard."""
-        ...
 
 
 class Engine(Protocol):
@@ -44,7 +43,6 @@ class Engine(Protocol):
         Raises:
             InputError: if the work raises it, or workers died repeatedly at the same shard.
         """
-        ...
 
 
 def completed(

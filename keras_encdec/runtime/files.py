@@ -14,7 +14,6 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import FilePath, InputError, explained
 from keras_encdec.runtime.remote import (
     RemoteInput,
-    check_remote_readable,
     is_remote_file,
     remote_exists,
     remove_remote,
@@ -151,7 +150,7 @@ def check_readable(path: FilePath) -> None:
     if path == STANDARD_STREAM:
         return
     if is_url(path):
-        check_remote_readable(os.fspath(path))
+        RemoteInput(os.fspath(path)).close()
         return
     with explained(path, "to read a file"):
         if stat.S_ISDIR(os.stat(path).st_mode):

@@ -82,6 +82,12 @@ def open_output(path: FilePath, keep: bool = True) -> Iterator[io.BufferedWriter
                     os.replace(temporary, final)
 
 
+def write_file(path: FilePath, content: bytes) -> None:
+    """Writes a whole file, see `open_output`."""
+    with open_output(path) as file:
+        file.write(content)
+
+
 @contextlib.contextmanager
 def _buffered(raw: io.RawIOBase, path: str) -> Iterator[io.BufferedWriter]:
     """Yields a buffered writer to a stream, which compresses if the path ends in .gz. At the end, all is written."""

@@ -88,7 +88,7 @@ class Progress:
         self.close()
 
 
-#: A job of several steps calls it for each step, with the input of the step and the unit that is counted.
+#: Starts to show the progress of one step of a job. Its arguments are the step's input and the unit that is counted.
 ShowProgress = Callable[[CountedInput, str], Progress]
 
 
@@ -176,10 +176,6 @@ def counted(count: int, unit: str) -> str:
     return f"{count:,} {unit}"
 
 
-def _per_second(rate: float) -> str:
-    return f"{rate:,.0f}" if rate >= 1 or not rate else f"{rate:.2f}"
-
-
 def _duration(seconds: float) -> str:
     # The lines that were read last are still being processed, so some time is always left.
     minutes = max(1, round(seconds / 60))
@@ -216,8 +212,8 @@ class FileSummary:
         return self.lines / max(self.seconds, 1e-9)
 
     def __str__(self) -> str:
-        rate = f"{_per_second(self.rate)} {self.unit}/s"
-        return f"{counted(self.lines, self.unit)} in {self.seconds:,.1f} s, {rate}: {self._result}"
+        rate = f"{self.rate:.2f}" if 0 < self.rate < 1 else f"{self.rate:,.0f}"
+        return f"{counted(self.lines, self.unit)} in {self.seconds:,.1f} s, {rate} {self.unit}/s: {self._result}"
 
     @property
     def _result(self) -> str | os.PathLike[str]:

@@ -13,7 +13,7 @@ from typing import Self
 
 from keras_encdec.errors import FilePath, InputError, explained
 from keras_encdec.runtime.files import exists, is_url
-from keras_encdec.runtime.open_output import open_output
+from keras_encdec.runtime.open_output import write_file
 from keras_encdec.runtime.settings_files import read_record
 from keras_encdec.runtime.unfinished import temporary_beside
 
@@ -210,8 +210,7 @@ class ProgressRecord:
         self._change(updated=_now())
         content = json.dumps(dataclasses.asdict(self.state), indent=1, ensure_ascii=False).encode() + b"\n"
         if self._is_remote:
-            with open_output(self._path) as file:
-                file.write(content)
+            write_file(self._path, content)
         else:
             with temporary_beside(self._path) as (temporary, descriptor):
                 with open(descriptor, "wb") as file:

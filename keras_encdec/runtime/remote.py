@@ -135,15 +135,6 @@ class RemoteOutput(io.RawIOBase):
         super().close()
 
 
-def check_remote_readable(url: str) -> None:
-    """Checks that a remote file can be read.
-
-    Raises:
-        InputError: if it is missing or a folder, or the store refuses.
-    """
-    RemoteInput(url).close()
-
-
 def check_remote_writable(url: str) -> None:
     """Checks that a remote file can be written: writes a small file next to it, and removes that file.
 

@@ -3,12 +3,12 @@
 import json
 import pathlib
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.runtime.files import exists, is_url, read_contents
-from keras_encdec.runtime.open_output import open_output
+from keras_encdec.runtime.open_output import write_file
 
 #: A value of a file in JSON or TOML: a type checker does not know which members it has.
 Json: TypeAlias = Any
@@ -86,6 +86,11 @@ def toml_value(value: object) -> str:
     return json.dumps(value).replace("\x7f", "\\u007f")
 
 
+def toml_lines(values: Mapping[str, object]) -> list[str]:
+    """Writes lines of TOML, without values that are `None`."""
+    return [f"{name} = {toml_value(value)}" for name, value in values.items() if value is not None]
+
+
 def read_record(path: FilePath) -> dict[str, Json]:
     """Reads the JSON record that a job wrote about its own work.
 
@@ -111,5 +116,4 @@ def write_json(path: FilePath, value: object) -> None:
     Raises:
         InputError: if the file cannot be written.
     """
-    with open_output(path) as file:
-        file.write(json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n")
+    write_file(path, json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n")

@@ -19,7 +19,7 @@ from keras_encdec.errors import FilePath, InputError, explained
 from keras_encdec.runtime.decompression import BrokenGzip, decompressed
 from keras_encdec.runtime.files import exists, is_url, joined, read_contents, remove
 from keras_encdec.runtime.input_lines import FilePart, InputLines, unequal_lines
-from keras_encdec.runtime.open_output import open_output
+from keras_encdec.runtime.open_output import write_file
 from keras_encdec.runtime.remote import remote_contents
 
 # Name of the manifest, and the end of the name of a finished shard's record, which begins with the shard's number.
@@ -192,8 +192,7 @@ class ShardFolder:
             self._check(expected)
             self.done = {record["shard"]: record for record in self._records()}
         else:
-            with open_output(manifest_path) as file:
-                file.write((json.dumps(expected, indent=1) + "\n").encode())
+            write_file(manifest_path, (json.dumps(expected, indent=1) + "\n").encode())
 
     def __enter__(self) -> Self:
         return self
@@ -229,8 +228,7 @@ class ShardFolder:
         outputs = []
         for number, data in enumerate(result.outputs):
             path = self._part(shard.number, number)
-            with open_output(path) as file:
-                file.write(data)
+            write_file(path, data)
             outputs.append({"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()})
         record = {
             "shard": shard.number,
@@ -239,8 +237,7 @@ class ShardFolder:
             "outputs": outputs,
             "counts": result.counts,
         }
-        with open_output(self._record(shard.number)) as file:
-            file.write((json.dumps(record) + "\n").encode())
+        write_file(self._record(shard.number), (json.dumps(record) + "\n").encode())
         self.done[shard.number] = record
 
     def read(self, shard: int, number: int) -> bytes:

@@ -10,13 +10,13 @@ import numpy as np
 from keras import ops
 
 from keras_encdec.backend.compiled_call import compiled_call, power_of_two
+from keras_encdec.backend.log_sums import SafeSums, log_sum_exp
 from keras_encdec.backend.loops import counted_loop
-from keras_encdec.backend.operations import log_sum_exp, store_rows, take_rows
+from keras_encdec.backend.operations import store_rows, take_rows
 from keras_encdec.backend.types import Tensor
 from keras_encdec.models.contract import Decoder
 from keras_encdec.models.language_model import LanguageModel
 from keras_encdec.scoring.pair_scorer import NgramCounts
-from keras_encdec.scoring.safe_sums import SafeSums
 
 
 class NgramDecoder(keras.layers.Layer):

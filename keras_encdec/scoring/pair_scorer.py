@@ -53,7 +53,6 @@ class PairScorer(Protocol):
         Returns:
             list of `(source words, target words)`, lists of str.
         """
-        ...
 
     def score_pairs(
         self,
@@ -77,11 +76,9 @@ class PairScorer(Protocol):
         Raises:
             ValueError: if attention is requested and the model has none.
         """
-        ...
 
     def close(self) -> None:
         """Cancels pending computations: calls in other threads fail, and so do later ones."""
-        ...
 
 
 class ModelScorer(PairScorer, Protocol):
@@ -96,12 +93,10 @@ class ModelScorer(PairScorer, Protocol):
     @property
     def has_attention(self) -> bool:
         """Whether the model has attention."""
-        ...
 
     @property
     def ngram_counts(self) -> "NgramCounts | None":
         """The n-grams scored so far; `None` for a model without limited context."""
-        ...
 
 
 # More unknown words than this share suggest text in another language or tokenization. A shortlist usually covers 90 %

@@ -9,8 +9,9 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_encdec.backend.log_sums import log_sum_exp
 from keras_encdec.backend.loops import counted_loop
-from keras_encdec.backend.operations import log_sum_exp, store_rows, take_rows
+from keras_encdec.backend.operations import store_rows, take_rows
 from keras_encdec.backend.types import Memory, State, Tensor
 from keras_encdec.models.contract import Decoder, TensorSpec
 from keras_encdec.models.word_tables import WordTables, looking_up, tables_of

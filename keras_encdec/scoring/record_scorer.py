@@ -212,11 +212,9 @@ class WindowScorer(Protocol[Window]):
 
     def __call__(self, window: Window, /) -> Sequence[list[bytes]]:
         """Returns the window's lines, without line feed, for each output file. Several threads call it."""
-        ...
 
     def close(self) -> None:
         """Cancels pending computations."""
-        ...
 
 
 def write_scored_lines(

@@ -126,7 +126,8 @@ def score_file(
         print(summary)
     """
     options = ScoringOptions.combined(options, values)
-    _check_files(input, output, options)
+    options.check_output(output)
+    check_distinct_files(input, options.source, output, options.moses_ini, options.moses_ini_out, options.alignments)
     models = [model_dir] if reverse_model_dir is None else [model_dir, reverse_model_dir]
     columns = score_columns(pair_format(options.format), options, len(models))
 
@@ -150,12 +151,6 @@ def score_file(
         scores.counts.ngrams,
         before=scores.before,
     )
-
-
-def _check_files(input: FilePath, output: FilePath, options: ScoringOptions) -> None:
-    """Checks that the options' files are distinct, and that moses.ini and the alignments can be written."""
-    options.check_output(output)
-    check_distinct_files(input, options.source, output, options.moses_ini, options.moses_ini_out, options.alignments)
 
 
 def _score_in_order(

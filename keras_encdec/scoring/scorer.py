@@ -12,6 +12,7 @@ from keras import ops
 
 from keras_encdec.backend.compiled_call import compiled_call, power_of_two
 from keras_encdec.backend.devices import warn_if_slow, xla_on_cpu
+from keras_encdec.backend.log_sums import SafeSums
 from keras_encdec.backend.types import Tensor
 from keras_encdec.data import pad
 from keras_encdec.data.rare_word_batches import by_length
@@ -23,12 +24,11 @@ from keras_encdec.runtime.workers import Item, Result, in_order
 from keras_encdec.scoring.ngram_scorer import NgramScorer
 from keras_encdec.scoring.pair_scorer import NgramCounts
 from keras_encdec.scoring.prefix_tree_decoder import PairGroup, PrefixTreeDecoder, cut_into_groups
-from keras_encdec.scoring.safe_sums import SafeSums
 from keras_encdec.scoring.scoring_options import DTYPES
 from keras_encdec.scoring.source_encoder import BatchEncoder, PrefixTreeEncoder, padded_width
 from keras_encdec.text.vocabulary import END, UNKNOWN
 
-# Maximum number of states in a group of pairs, and maximum size in bytes of its states, and of its sources' memory.
+# A group of pairs has at most `SLOTS` states. The states take at most `BYTES` bytes, and so does the sources' memory.
 SLOTS, BYTES = 1 << 15, 1 << 28
 # Maximum number of ids in a padded array.
 AREA = 1 << 22
@@ -282,7 +282,7 @@ def _padded(sequences: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]
 
 
 class RareTargets:
-    """The rare words of the targets of a group of pairs.
+    """The rare words in the targets of a group of pairs.
 
     A word that is spelled after the same prefix in several pairs is spelled once.
 

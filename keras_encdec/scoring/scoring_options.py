@@ -210,20 +210,16 @@ def score_columns(pair_format: PairFormat, options: ScoringOptions, num_scorers:
     names = [first] + [f"{stem}{number + i}" for i in range(1, num_scorers)]
     columns = [Column(ColumnKind.LOG_PROB, name) for name in names]
     optional = (
-        ("unknown_count", options.unknown_count, Column(ColumnKind.COUNT, "Unknown0")),
-        ("length", options.length, Column(ColumnKind.COUNT, "Length0")),
-        (
-            "surprisal_per_character",
-            options.surprisal_per_character,
-            Column(ColumnKind.NUMBER, "Surprisal0"),
-        ),
-        ("token_scores", options.token_scores, Column(ColumnKind.TOKEN_LOG_PROBS, "Tokens0")),
+        ("unknown_count", Column(ColumnKind.COUNT, "Unknown0")),
+        ("length", Column(ColumnKind.COUNT, "Length0")),
+        ("surprisal_per_character", Column(ColumnKind.NUMBER, "Surprisal0")),
+        ("token_scores", Column(ColumnKind.TOKEN_LOG_PROBS, "Tokens0")),
     )
     if ColumnKind.LOG_PROB not in pair_format.column_texts:
         able = ", ".join(format_names(ColumnKind.LOG_PROB))
         raise ConfigurationError("found {format}=%r, expected one of %s to score", pair_format.name, able)
-    for argument, wanted, column in optional:
-        if not wanted:
+    for argument, column in optional:
+        if not getattr(options, argument):
             continue
         if column.kind not in pair_format.column_texts:
             able = " or ".join(format_names(column.kind))

@@ -23,6 +23,7 @@ from keras_encdec.scoring.pair_scorer import ScoreCounts
 from keras_encdec.scoring.record_scorer import WINDOW_LINES, WINDOWS_AT_ONCE, scored_windows, write_scores
 from keras_encdec.scoring.scoring_options import ScoringOptions, score_columns
 from keras_encdec.scoring.text_scorer import ModelOrPath, TextScorer, open_scorers
+from keras_encdec.trained_model import check_direction
 
 # Options that name files and do not change the scores.
 FILE_OPTIONS = {"source", "moses_ini", "moses_ini_out", "moses_feature"}
@@ -185,7 +186,7 @@ def _directories(models: Sequence[ModelOrPath]) -> list[ModelDirectory]:
     for directory, reverse, flag in zip(
         directories, (False, True), ("--model_dir", "--reverse_model_dir"), strict=False
     ):
-        directory.check_direction(reverse, flag)
+        check_direction(directory, reverse, flag)
     return directories
 
 

@@ -210,10 +210,8 @@ def open_scorers(
         InputError: if a model cannot be used.
         ConfigurationError: a ValueError, if alignments are requested from a model without attention.
     """
-    scorers: list[TextScorer | DryScorer] = []
-    for model in (model_dir, reverse_model_dir):
-        if model is not None:
-            scorers.append(DryScorer(model) if options.dry_run else TextScorer.open(model, options.dtype))
+    models = [model_dir] if reverse_model_dir is None else [model_dir, reverse_model_dir]
+    scorers = [DryScorer(model) if options.dry_run else TextScorer.open(model, options.dtype) for model in models]
     reverse = scorers[1].directory if len(scorers) > 1 else None
     options.check_models(scorers[0].directory, reverse, scorers[0].has_attention)
     return scorers

@@ -23,7 +23,7 @@ from keras_encdec.selection.selection_options import TRANSLATION_MODELS, Scoring
 from keras_encdec.smt.ngrams.ngram_model import NgramModel, arpa_words
 from keras_encdec.task_options import UnknownWordsOption
 from keras_encdec.text.vocabulary import UNKNOWN
-from keras_encdec.trained_model import check_has_source, check_is_language_model
+from keras_encdec.trained_model import check_direction, check_has_source, check_is_language_model
 
 TextPair = tuple[str, str]
 
@@ -33,11 +33,9 @@ class CrossEntropies(Protocol):
 
     def __call__(self, pairs: Sequence[TextPair]) -> np.ndarray:
         """Returns the cross-entropies of pairs of source and target text: float array `(pairs,)`."""
-        ...
 
     def close(self) -> None:
         """Cancels pending computations."""
-        ...
 
 
 class TranslationEntropies:
@@ -77,7 +75,7 @@ class TranslationEntropies:
         self._predicted_side, self._extra_end_weight = 0 if reverse else 1, end_weight - 1.0
         directory = self._scorer.directory
         check_has_source(directory.model.has_source, directory.path, remedy=f"check {flag}")
-        directory.check_direction(reverse, flag)
+        check_direction(directory, reverse, flag)
 
     def __call__(self, pairs: Sequence[TextPair]) -> np.ndarray:
         """See `CrossEntropies`."""

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Self
 
 from keras_encdec.errors import FilePath, InputError, quoted
-from keras_encdec.formats import InputLines, open_output
+from keras_encdec.formats import InputLines
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK
+from keras_encdec.runtime.open_output import write_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -78,8 +79,7 @@ class Vocabulary:
 
     def save(self, path: FilePath) -> None:
         """Writes one word per line, in UTF-8. Bytes that could not be decoded are written unchanged."""
-        with open_output(path) as file:
-            file.write("".join(f"{word}\n" for word in self.words).encode("utf-8", "surrogateescape"))
+        write_file(path, "".join(f"{word}\n" for word in self.words).encode("utf-8", "surrogateescape"))
 
     @classmethod
     def load(cls, path: FilePath) -> Self:
@@ -237,11 +237,8 @@ class OpenVocabulary:
         if self._vocabulary.characters is None:
             return ids
         # The end of sequence has no word.
-        pairs = zip([*words, ""], ids, strict=True)
-        return [self._rare_id(word) if number == UNKNOWN else number for word, number in pairs]
-
-    def _rare_id(self, word: str) -> int:
-        return self._rare.setdefault(word, self._first + len(self._rare))
+        pairs, rare, first = zip([*words, ""], ids, strict=True), self._rare, self._first
+        return [rare.setdefault(word, first + len(rare)) if number == UNKNOWN else number for word, number in pairs]
 
     def is_rare(self, number: int) -> bool:
         """Returns whether an id is that of a word outside the vocabulary."""

@@ -190,7 +190,8 @@ async def _answer(explorer: Explorer, computations: Computations, endpoint: Endp
         key = (posted[PAGE], endpoint.name) if PAGE in posted else None
         answer = await computations.run(functools.partial(getattr(explorer, endpoint.name), **arguments), key)
     except InputError as error:
-        return refusal(422, _capitalized(str(error)))
+        message = str(error)
+        return refusal(422, message[:1].upper() + message[1:])
     except ReplacedError:
         return refusal(409, "A newer request of the same page replaced this one.")
     except BusyError:
@@ -242,10 +243,6 @@ def _host(header: str) -> str:
     """Extracts the host name from a header such as "localhost:8080" or "[::1]:8080"."""
     name = header.rpartition(":")[0] if header.rpartition(":")[2].isdecimal() and not header.endswith("]") else header
     return name.strip("[]").lower()
-
-
-def _capitalized(sentence: str) -> str:
-    return sentence[:1].upper() + sentence[1:]
 
 
 MODEL = record(

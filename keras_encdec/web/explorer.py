@@ -182,7 +182,8 @@ class Explorer:
 
         The first function makes requests about short phrases fast. The others may run between requests.
         """
-        first, *others = map(self._text_of, self._widths())
+        # The word need not be in the vocabulary.
+        first, *others = (" ".join(["a"] * (width - 1)) for width in self._widths())
         yield lambda: [self.translate(first), self.sample(first)]
         yield from self._neighbourhood.steps()
         yield functools.partial(self.neighbours, first)
@@ -195,9 +196,6 @@ class Explorer:
         """Lists the numbers of tokens that sources are padded to: multiples of 8 up to 24, and at most the limit."""
         longest = self.limits.max_words + 1
         return sorted({min(width, longest) for width in range(WIDTH_STEP, 3 * WIDTH_STEP + 1, WIDTH_STEP)})
-
-    def _text_of(self, tokens: int) -> str:
-        return " ".join(["a"] * (tokens - 1))  # the word need not be in the vocabulary
 
     def _source(self, text: str) -> list[str]:
         words = self._words(text)

@@ -141,14 +141,7 @@ def draw_gates(gates: PhraseGates, order: np.ndarray) -> Figure:
     for axes, values, title in ((left, gates.update, "update gate z"), (right, gates.reset, "reset gate r")):
         image = axes.imshow(values.T[order], aspect="auto", cmap=COLOUR_MAP, vmin=0, vmax=1, interpolation="nearest")
         axes.set_title(title)
-        axes.set_xticks(
-            range(len(gates.words)),
-            [_short(word) for word in gates.words],
-            rotation=60,
-            ha="right",
-            rotation_mode="anchor",
-            fontsize=9,
-        )
+        _label_columns(axes, gates.words)
         axes.grid(False)
     left.set_ylabel("units, those that keep most on top")
     figure.colorbar(image, ax=[left, right], shrink=0.8, label="value of the gate")
@@ -188,19 +181,18 @@ def draw_attention(source: Sequence[str], target: Sequence[str], weights: np.nda
     figure = Figure(figsize=(max(3.4, 0.24 * columns + 2.2), max(3.0, 0.21 * rows + 1.5)), layout="constrained")
     axes = figure.subplots()
     image = axes.imshow(weights, cmap=COLOUR_MAP, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
-    axes.set_xticks(
-        range(columns),
-        [_short(word) for word in (*source, END_OF_SEQUENCE)],
-        rotation=60,
-        ha="right",
-        rotation_mode="anchor",
-        fontsize=9,
-    )
+    _label_columns(axes, [*source, END_OF_SEQUENCE])
     axes.set_yticks(range(rows), [_short(word) for word in (*target, END_OF_SEQUENCE)], fontsize=9)
     axes.set(xlabel="source token", ylabel="target token")
     axes.grid(False)
     figure.colorbar(image, ax=axes, shrink=0.85, label="attention weight")
     return figure
+
+
+def _label_columns(axes: Axes, words: Sequence[str]) -> None:
+    """Writes a word below each column of a heat map."""
+    labels = [_short(word) for word in words]
+    axes.set_xticks(range(len(labels)), labels, rotation=60, ha="right", rotation_mode="anchor", fontsize=9)
 
 
 def _short(word: str) -> str:

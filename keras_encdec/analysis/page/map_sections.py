@@ -71,7 +71,6 @@ def map_section(
         groups=groups or {},
     )
     body = fill(
-        "sections.html",
         "map",
         introduction=introduction,
         dimensions=vectors.array.shape[1],
@@ -111,7 +110,7 @@ def rare_words_section(vectors: Vectors, rare: int) -> Section:
         (vectors.names[row], " · ".join(vectors.names[i] for i in indices[row])) for row in range(min(rare, SHOWN_RARE))
     ]
     table = Table("Rare words and the words nearest to them", ("rare word", "nearest words"), shown)
-    body = fill("sections.html", "rare_words", rare=rare, frequent=len(vectors.names) - rare, table_=table)
+    body = fill("rare_words", rare=rare, frequent=len(vectors.names) - rare, table_=table)
     header = "rare word", "rank", "neighbour", "is rare", "cosine"
     title = "Rare words by their characters"
     return Section("rare-words", title, body, {"rare_words": Table(title, header, rows)})

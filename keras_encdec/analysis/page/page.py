@@ -46,12 +46,12 @@ def page(title: str, facts: Mapping[str, str | int], notices: Sequence[str], sec
     )
 
 
-def fill(template: str, macro: str, **values: object) -> Markup:
+def fill(macro: str, template: str = "sections.html", **values: object) -> Markup:
     """Fills in a macro of a template.
 
     Args:
-        template: str. File name of the template, "sections.html" or "elements.html".
         macro: str. Name of the macro.
+        template: str. File name of the template. Defaults to `"sections.html"`.
         **values: the arguments of the macro. Text in them is escaped, unless it is Markup.
     """
     return Markup(getattr(_templates().get_template(template).module, macro)(**values))

@@ -35,7 +35,7 @@ def score_section(comparison: ScoreComparison, num_pairs: int) -> Section:
     """
     title, shown = "Scores (Figure 3)", len(comparison.pairs)
     if not shown:
-        return Section("scores", title, fill("sections.html", "no_scores", zero=comparison.left_out))
+        return Section("scores", title, fill("no_scores", zero=comparison.left_out))
     sources = [plain_text(pair.source) for pair in comparison.pairs]
     targets = [plain_text(pair.target) for pair in comparison.pairs]
     scatter = Scatter(
@@ -57,7 +57,6 @@ def score_section(comparison: ScoreComparison, num_pairs: int) -> Section:
     more = Table("Pairs more probable by the model than by the table", header, above)
     less = Table("Pairs less probable by the model than by the table", header, below)
     body = fill(
-        "sections.html",
         "scores",
         shown=shown,
         num_pairs=num_pairs,
@@ -111,7 +110,7 @@ def length_section(
         for key, count, quartiles in zip(binned.keys, binned.counts, binned.quartiles, strict=True):
             rows.append((measure, int(key), count, *(round(float(quartile), 4) for quartile in quartiles)))
     header = "by", "from", "pairs", "lower quartile (nats per token)", "median", "upper quartile"
-    body = fill("sections.html", "lengths", pairs=len(scores), kind=what, drawings=pictures.values())
+    body = fill("lengths", pairs=len(scores), kind=what, drawings=pictures.values())
     table = Table("Scores by length and frequency", header, rows)
     title = "Scores by length and frequency" if "frequency" in measures else "Scores by length"
     return Section(name, title, body, {name: table}, pictures)
@@ -128,7 +127,7 @@ def bleu_section(whole: float, bins: Sequence[LengthBleu]) -> Section:
     rows = [(each.words, each.sentences, round(each.bleu, 2)) for each in bins]
     table = Table("BLEU by source length", ("source words", "sentences", "BLEU"), rows)
     sentences = sum(each.sentences for each in bins)
-    body = fill("sections.html", "bleu", sentences=sentences, drawing=drawing, bins=table)
+    body = fill("bleu", sentences=sentences, drawing=drawing, bins=table)
     return Section("bleu", "BLEU by source length", body, {"bleu": table}, {"bleu": drawing})
 
 
@@ -222,7 +221,7 @@ def best_targets_section(phrases: Mapping[str, Sequence[Preferences]]) -> Sectio
                 rows.append(row)
     header = "source", "kind", "occurrences", "rank", "by table", "p by table", "by model", "p by model"
     best = Table("The best targets by the phrase table and by the model", header, rows)
-    body = fill("sections.html", "best_targets", kinds=shown)
+    body = fill("best_targets", kinds=shown)
     return Section("best-targets", "Best targets (Table 2)", body, {"best_targets": best})
 
 
@@ -249,5 +248,5 @@ def samples_section(phrases: Mapping[str, Sequence[SampledTargets]]) -> Section:
             shown[KINDS[kind]].append((source, 0, [best]))
     header = "source", "kind", "rank", "sample", "count", "ln p (nats)"
     table = Table("Distinct samples of each source phrase", header, rows)
-    body = fill("sections.html", "samples", kinds=shown, samples=samples)
+    body = fill("samples", kinds=shown, samples=samples)
     return Section("samples", "Samples (Table 3)", body, {"samples": table})

@@ -55,7 +55,6 @@ def gate_section(shown: Sequence[PhraseGates], corpus: Sequence[PhraseGates]) ->
     ]
     varies = np.ptp(units.kept) and np.ptp(units.resets)
     body = fill(
-        "sections.html",
         "gates",
         words=units.tokens,
         sources=len(corpus),
@@ -101,7 +100,7 @@ def attention_section(translations: Sequence[TextHypothesis]) -> Section:
         for word, weights in zip((*best.words, END_OF_SEQUENCE), best.attention, strict=True):
             for read, weight in zip((*best.source_words, END_OF_SEQUENCE), weights, strict=True):
                 rows.append((number, word, read, round(float(weight), 5)))
-    body = fill("sections.html", "attention", drawings=pictures.values())
+    body = fill("attention", drawings=pictures.values())
     table = Table("Attention weights", ("sentence", "target token", "source token", "weight"), rows)
     return Section("attention", "Attention", body, {"attention": table}, pictures)
 
@@ -170,7 +169,6 @@ def spelled_words_section(words: Sequence[SpelledWord]) -> Section:
     rows = [(word.word, word.count, word.in_references, seen[word.was_trained]) for word in words]
     new = [word for word in words if word.was_trained is False]
     body = fill(
-        "sections.html",
         "spelled_words",
         words=sum(word.count for word in words),
         distinct=len(words),

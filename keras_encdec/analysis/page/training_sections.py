@@ -111,7 +111,7 @@ def training_section(runs: Sequence[TrainingRun]) -> Section:
         for run in runs
         for each in run.rounds
     ]
-    body = fill("sections.html", "training", drawings=pictures.values())
+    body = fill("training", drawings=pictures.values())
     table = Table("Rounds of training", ("run", *fields), rows)
     return Section("training", "Training", body, {"training": table}, pictures)
 
@@ -164,5 +164,5 @@ def pruning_section(shares: Mapping[str, tuple[int, int]]) -> Section:
     drawing = rendered(figure, f"Share of the weights that is zero, by class; {whole:.1f} % of all weights")
     rows = [(name, size, pruned, round(pruned / size, 4)) for name, (pruned, size) in shares.items()]
     table = Table("Pruned weights by class", ("class", "weights", "zeros", "share"), rows)
-    body = fill("sections.html", "pruning", share=f"{whole:.1f} %", drawing=drawing, classes=table)
+    body = fill("pruning", share=f"{whole:.1f} %", drawing=drawing, classes=table)
     return Section("pruning", "Pruned weights", body, {"pruning": table}, {"pruning": drawing})

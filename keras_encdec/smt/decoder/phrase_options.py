@@ -7,14 +7,14 @@ from typing import NamedTuple, Self
 
 from keras_encdec.errors import InputError, shortened
 from keras_encdec.formats.encodings import escape, model_words, unescape
-from keras_encdec.formats.feature_weights import check_weights
-from keras_encdec.formats.moses_features import (
+from keras_encdec.formats.feature_weights import (
     DISTORTION,
     LANGUAGE_MODEL,
     PHRASE_PENALTY,
     TRANSLATION_MODEL,
     UNKNOWN_WORD_PENALTY,
     WORD_PENALTY,
+    check_weights,
 )
 from keras_encdec.formats.phrase_table import PhraseTableRecord, log_score
 from keras_encdec.runtime.input_lines import InputLines
@@ -62,7 +62,7 @@ class DecoderWeights(NamedTuple):
             InputError: when a weight is too large, a feature has no weights or a wrong number of weights, or a
                 feature that the decoder does not compute has a weight other than 0.
         """
-        lengths = {**{name: 1 for name in _INITIAL}, TRANSLATION_MODEL: num_scores, UNKNOWN_WORD_PENALTY: 1}
+        lengths = {**dict.fromkeys(_INITIAL, 1), TRANSLATION_MODEL: num_scores, UNKNOWN_WORD_PENALTY: 1}
         weights = {UNKNOWN_WORD_PENALTY: [1.0], **weights}
         check_weights(weights)
         for name, length in lengths.items():

@@ -4,7 +4,7 @@ import heapq
 from collections.abc import Iterator, Sequence
 from operator import mul
 
-from keras_encdec.formats.moses_features import (
+from keras_encdec.formats.feature_weights import (
     DISTORTION,
     LANGUAGE_MODEL,
     PHRASE_PENALTY,

@@ -10,7 +10,7 @@ from keras_encdec.errors import FilePath, InputError, quoted
 from keras_encdec.formats.encodings import without_mark
 from keras_encdec.formats.fields import FIELD_SPACE, split_tokens
 from keras_encdec.runtime.input_lines import InputLines
-from keras_encdec.smt.evaluation.text_table import text_table
+from keras_encdec.smt.evaluation.evaluate import text_table
 
 Link = tuple[int, int]
 

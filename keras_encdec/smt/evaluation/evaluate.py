@@ -25,7 +25,6 @@ from keras_encdec.smt.evaluation.significance import (
     confidence_interval,
     paired_bootstrap,
 )
-from keras_encdec.smt.evaluation.text_table import text_table
 from keras_encdec.task_options import EncodingOption
 
 BASELINE = "baseline"
@@ -237,3 +236,22 @@ def _compared(
             SystemScore(name, scores, interval, BaselineComparison(difference, p_bootstrap, p_randomization))
         )
     return tuple(systems)
+
+
+def text_table(rows: Sequence[Sequence[str]]) -> str:
+    """Formats rows of cells as lines: the first column is aligned on the left, the others on the right.
+
+    Args:
+        rows: list of rows of equal length, the header first.
+
+    Example:
+
+    >>> print(text_table([("system", "BLEU"), ("rnn", "9.5"), ("baseline", "31.2")]))
+    system    BLEU
+    rnn        9.5
+    baseline  31.2
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join([first.ljust(widths[0]), *map(str.rjust, others, widths[1:])]).rstrip() for first, *others in rows
+    )

@@ -276,7 +276,7 @@ class ExtractionJob:
         """Scores all ranges, except for the scores that need the counts of their targets, and removes the runs."""
         work = CountedWork(sum(part.size for part in ranges))
         scored: list[ScoredRange] = []
-        step = functools.partial(_score_numbered, self._folder, self._partitions)
+        step = functools.partial(score_range, self._folder, self._partitions)
         with self._progress(work, "phrase pairs") as shown:
             for part, scored_range in zip(ranges, self._in_parallel(step, enumerate(ranges)), strict=True):
                 scored.append(scored_range)
@@ -330,7 +330,3 @@ class _RoundCounter:
     def count(self) -> int:
         """Returns the number of rounds so far."""
         return os.path.getsize(self._path) if os.path.exists(self._path) else 0
-
-
-def _score_numbered(folder: str, partitions: int, numbered: tuple[int, Range]) -> ScoredRange:
-    return score_range(folder, *numbered, partitions)

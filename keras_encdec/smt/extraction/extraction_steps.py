@@ -92,18 +92,18 @@ def write_word_pairs(folder: str, word_pairs: WordPairCounts) -> None:
     np.save(os.path.join(folder, "word_pair_counts.npy"), word_pairs.counts)
 
 
-def score_range(folder: str, number: int, part: Range, partitions: int) -> ScoredRange:
+def score_range(folder: str, partitions: int, numbered: tuple[int, Range]) -> ScoredRange:
     """Merges and scores a range, except for the scores that need the counts of its targets.
 
     Args:
         folder: str.
-        number: int. The number of the range.
-        part: Range.
         partitions: int. Number of partitions of the target phrases.
+        numbered: the number of the range, and the Range.
 
     Returns:
         ScoredRange.
     """
+    number, part = numbered
     lexical = _lexical_table(folder)
     scored = score_merged(merged(part), lexical)
     lexical.forget()

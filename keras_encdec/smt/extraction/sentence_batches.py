@@ -163,11 +163,8 @@ class SentencePairReader:
     ) -> None:
         self.left_out = 0
         self._path, self._format, self._source, self._alignment = path, pair_format(format), source, alignment
-        self._options, self._encoding, self._tokenizer = (
-            options,
-            FileEncoding(options.encoding),
-            raw_text_tokenizer(options),
-        )
+        self._options, self._encoding = options, FileEncoding(options.encoding)
+        self._tokenizer = raw_text_tokenizer(options)
         self._paths = source or path, path
 
     def read(self, sentences: SentenceBatches, progress: ShowProgress) -> None:

@@ -9,13 +9,14 @@ from typing import NamedTuple
 
 from keras_encdec.errors import quoted
 from keras_encdec.formats import PhraseSpan, parse_features, parse_segmentation
-from keras_encdec.formats.moses_features import DISTORTION, PHRASE_PENALTY
+from keras_encdec.formats.feature_weights import DISTORTION, PHRASE_PENALTY
 from keras_encdec.formats.record_reader import MalformedLine
 from keras_encdec.smt.nbest.phrase_scores import PhraseScores, PositionedPhrase
 
 # Sums of the same numbers in different orders agree to this number of decimals. Lists have fewer decimals.
 _DECIMALS = 9
-# Number of choices among the lines of ambiguous pairs that are followed. Nearly all hypotheses have fewer.
+# If several lines of the table fit a phrase pair, at most this number of combinations of such lines is kept. Nearly
+# all hypotheses have fewer.
 _MOST_CHOICES = 10_000
 # A search is given up after this number of states, which take about ten seconds and a few hundred MB. Most hypotheses
 # of captions of 12 words need tens of states; those of sentences of 50 words need a few thousand.

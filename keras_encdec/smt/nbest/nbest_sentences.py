@@ -14,8 +14,8 @@ from keras_encdec.formats import (
     parse_nbest_line,
 )
 from keras_encdec.formats.encodings import FileEncoding, without_mark
+from keras_encdec.formats.feature_weights import WORD_PENALTY
 from keras_encdec.formats.fields import split_tokens
-from keras_encdec.formats.moses_features import WORD_PENALTY
 from keras_encdec.formats.nbest_line import check_new_features
 from keras_encdec.formats.record_reader import MalformedLine
 

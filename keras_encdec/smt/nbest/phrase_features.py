@@ -18,7 +18,7 @@ from keras_encdec.formats import (
     model_words,
     open_output,
 )
-from keras_encdec.formats.moses_features import TRANSLATION_MODEL
+from keras_encdec.formats.feature_weights import TRANSLATION_MODEL
 from keras_encdec.formats.nbest import NBestPairRecord
 from keras_encdec.formats.nbest_line import check_feature_name, feature_names
 from keras_encdec.formats.pair_format import log_prob_text

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from keras_encdec import __version__
 from keras_encdec.configuration import hyperparameter
-from keras_encdec.formats import FilePath, open_output
-from keras_encdec.formats.feature_weights import weights_text
-from keras_encdec.formats.moses_features import UNKNOWN_WORD_PENALTY
+from keras_encdec.formats import FilePath
+from keras_encdec.formats.feature_weights import UNKNOWN_WORD_PENALTY, weights_text
 from keras_encdec.formats.phrase_table import number_of_scores
 from keras_encdec.runtime.files import file_checksum, is_url, joined
+from keras_encdec.runtime.open_output import write_file
 from keras_encdec.runtime.progress import Progress, ShowProgress
 from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.settings_files import read_record, write_json
@@ -288,5 +288,4 @@ class _RecordedDecoder:
 
 
 def _write(path: pathlib.Path, weights: Mapping[str, Sequence[float]], score: float) -> None:
-    with open_output(path) as file:
-        file.write(weights_text(weights, f"{score:.2f} on the sentences").encode("utf-8", "surrogateescape"))
+    write_file(path, weights_text(weights, f"{score:.2f} on the sentences").encode("utf-8", "surrogateescape"))

@@ -171,7 +171,7 @@ def read_nbest_features(
 
 
 def _without_zeros(row: tuple[float, ...]) -> tuple[float, ...]:
-    """Removes the zeros at the end of a row: an earlier row may lack the sparse features that later lines add."""
+    """Removes the zeros at the end of a row: rows read before a new sparse feature was found are shorter, but equal."""
     size = len(row)
     while size and not row[size - 1]:
         size -= 1

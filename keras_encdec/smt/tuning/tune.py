@@ -12,6 +12,7 @@ from keras_encdec.errors import InputError, shortened
 from keras_encdec.formats import FilePath, InputLines, open_output, read_weights
 from keras_encdec.formats.feature_weights import check_weights, replace_moses_weights, weights_text
 from keras_encdec.runtime.files import check_distinct_files, is_url, joined
+from keras_encdec.runtime.open_output import write_file
 from keras_encdec.runtime.unfinished import new_folder
 from keras_encdec.smt.evaluation.corpus_metric import TOKENIZERS, Array, CorpusMetric, read_references
 from keras_encdec.smt.tuning.nbest_features import NBestFeatures, read_nbest_features
@@ -217,8 +218,7 @@ class _Outputs:
             folder = options.all_weights_out
             texts |= {joined(folder, f"weights.{tuned.seed}"): _text(tuning, tuned) for tuned in tuning.tuned}
         for path, text in texts.items():
-            with open_output(path) as file:
-                file.write(text.encode("utf-8", "surrogateescape"))
+            write_file(path, text.encode("utf-8", "surrogateescape"))
 
 
 def _moses_ini(path: FilePath) -> str:

@@ -37,7 +37,7 @@ def data_of(text):
 
 def element(name, value):
     """The HTML of a table, picture or figure."""
-    return fill("elements.html", name, **{name: value})
+    return fill(name, "elements.html", **{name: value})
 
 
 def test_html_in_words_is_escaped():
@@ -45,7 +45,7 @@ def test_html_in_words_is_escaped():
     scatter = Scatter("map", WICKED, WICKED, np.zeros((2, 2)), [[WICKED, "two"]], "words")
     drawing = Drawing(b"<svg/>", b"", WICKED, WICKED)
     phrases = fill(
-        "elements.html", "phrases", caption=WICKED, header=[WICKED, WICKED], rows=[(WICKED, 1, [[(WICKED, "")]])]
+        "phrases", "elements.html", caption=WICKED, header=[WICKED, WICKED], rows=[(WICKED, 1, [[(WICKED, "")]])]
     )
     body = phrases + element("table", table) + element("scatter", scatter) + element("picture", drawing)
     text = page(WICKED, {WICKED: WICKED}, [WICKED], [Section("one", WICKED, body)]).decode("utf-8")
@@ -59,7 +59,7 @@ def test_html_in_words_is_escaped():
 
 def test_a_text_that_is_not_given_to_a_template_is_an_error():
     with pytest.raises(jinja2.UndefinedError, match="'bins' was not provided"):
-        fill("sections.html", "bleu", sentences=1, drawing=Drawing(b"", b""))
+        fill("bleu", sentences=1, drawing=Drawing(b"", b""))
 
 
 def test_only_numbers_of_a_table_are_aligned_as_numbers():
