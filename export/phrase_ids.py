@@ -134,6 +134,11 @@ class PhraseIds:
         closed = padded + END * tf.one_hot(counts, tf.shape(padded)[1], dtype=tf.int32)
         return Phrases(closed, counts + 1, spellings)
 
+    def has(self, words: tf.Tensor) -> tf.Tensor:
+        """Returns whether words are in the vocabulary."""
+        words = tf.strings.regex_replace(words, "\r", "\t") if self._has_returns else words
+        return self._table.lookup(words) != UNKNOWN - FIRST_WORD
+
     def is_unknown(self, ids: tf.Tensor) -> tf.Tensor:
         """Returns whether ids are those of words outside the vocabulary."""
         return (ids == UNKNOWN) | (ids >= self._first_rare)

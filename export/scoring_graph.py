@@ -130,9 +130,7 @@ def score_in_graph(
         rare = tokens.where(word >= 0)
         characters = tf.gather(spellings, tf.gather(word, tf.where(word >= 0)[:, 0]))
         first = decoder.spelling_state(rare.state, rare.memory, rare.source)
-        return tf.tensor_scatter_nd_add(
-            log_probs, rare.indices, _spelling_log_probs(decoder.speller, first, characters)
-        )
+        return tf.tensor_scatter_nd_add(log_probs, rare.indices, spelling_log_probs(decoder.speller, first, characters))
 
     zeros = tf.zeros(tf.shape(ids), tf.float32)
     return over_tokens(decoder, known, lengths, encoded, source_of_phrase, score, zeros)
@@ -208,7 +206,7 @@ def over_tokens(
     return in_parts(part, lengths, results)
 
 
-def _spelling_log_probs(speller: Speller, first: tf.Tensor, spellings: tf.Tensor) -> tf.Tensor:
+def spelling_log_probs(speller: Speller, first: tf.Tensor, spellings: tf.Tensor) -> tf.Tensor:
     """Computes ln p of the characters of words: float32 `(words,)`."""
     lengths = tf.math.count_nonzero(spellings, axis=1, dtype=tf.int32)
 

@@ -17,13 +17,20 @@ from keras_encdec.export.search_graph import ServedShortlist, alignment_text, se
 from keras_encdec.export.serving_config import ServingConfig
 from keras_encdec.export.stored_weights import StoredWeights
 from keras_encdec.export.unknown_words import ServedReplacement, spell_in_graph
+from keras_encdec.export.word_translations import ServedTranslations
 from keras_encdec.model_config import SOURCE_VOCABULARY, TARGET_VOCABULARY
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.log_probs import sequence_log_probs
 from keras_encdec.models.spelling_rules import SpellingRules
 from keras_encdec.models.translation_model import TranslationModel, model_in_dtype
+from keras_encdec.task_options import TRANSLATION_WEIGHT
 from keras_encdec.text import Tokenizer
-from keras_encdec.text.lexical_shortlist import LexicalShortlist, read_dictionary
+from keras_encdec.text.lexical_shortlist import (
+    LexicalShortlist,
+    RareTranslations,
+    read_dictionary,
+    read_translations,
+)
 from keras_encdec.text.vocabulary import SPELLING_WIDTH
 
 
@@ -76,6 +83,7 @@ class ServedModel:
         self._replacement = self._replacement_of(directory) if replaces else None
         self._shortlist = self._shortlist_of(directory)
         vocabulary = directory.target_vocabulary
+        self._translations = self._translations_of(directory)
         if vocabulary.characters is not None:
             self._spelling_rules = SpellingRules(vocabulary.characters, vocabulary.words)
         # Several signatures call each of these functions, which are traced once. The shape of texts is left open,
@@ -92,8 +100,8 @@ class ServedModel:
         self.resources.tables = [*self._read_ids.resources, *self._predicted_ids.resources]
         if self._replacement:
             self.resources.tables.append(self._replacement.table)
-        if self._shortlist:
-            self.resources.tables += self._shortlist.resources
+        for optional in (self._shortlist, self._translations):
+            self.resources.tables += optional.resources if optional else ()
         graphs = [function.graph for function in self.signatures.values()]
         self.resources.weights = list({weight.ref(): weight for graph in graphs for weight in graph.variables}.values())
         self.resources.stored_weights = self._stored.weights
@@ -183,6 +191,14 @@ class ServedModel:
         )
         return ServedShortlist(shortlist, vocabulary)
 
+    def _translations_of(self, directory: ModelDirectory) -> ServedTranslations | None:
+        config, vocabulary = self._config, directory.target_vocabulary
+        if not config.word_translations or vocabulary.characters is None:
+            return None
+        rare = RareTranslations(read_translations(config.word_translations), vocabulary)
+        weight = TRANSLATION_WEIGHT if config.translation_weight is None else config.translation_weight
+        return ServedTranslations(rare, vocabulary, self._predicted_ids, weight)
+
     def _search(self, entry: RegisteredSampler, sampler: Sampler) -> Callable[..., Tensors]:
         """Makes the function of a sampler's signature. It returns targets, as strings of tokens, and their ln p."""
 
@@ -199,7 +215,14 @@ class ServedModel:
             outputs = {}
             if self._predicted_ids.characters:
                 results, spelling_log_probs, spellings, word = spell_in_graph(
-                    decoder, encoded, results, sampler, inputs, self._spelling_rules
+                    decoder,
+                    encoded,
+                    results,
+                    sampler,
+                    inputs,
+                    self._spelling_rules,
+                    self._translations,
+                    self._read_ids.split(text),
                 )
                 spelled_words = tf.concat([[""], self._predicted_ids.characters.words(spellings)], 0)
                 words = tf.where(word >= 0, tf.gather(spelled_words, word + 1), self._predicted_ids.decode(results.ids))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.export.versions import LARGEST_VERSION, MAX_TOKENS, WEIGHT_FORMS
 from keras_encdec.runtime.open_output import write_file
-from keras_encdec.task_options import ShortlistOptions
-from keras_encdec.trained_model import TranslatingModel, check_can_replace_unknown
+from keras_encdec.task_options import ShortlistOptions, TranslationOptions
+from keras_encdec.trained_model import TranslatingModel, check_can_replace_unknown, check_can_translate
 
 if TYPE_CHECKING:
     from keras_encdec.decoding.sampler import Sampler
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class ServingConfig(ShortlistOptions):
+class ServingConfig(ShortlistOptions, TranslationOptions):
     """Limits, search options and stored weights of a served model.
 
     Attributes:
@@ -37,6 +37,9 @@ class ServingConfig(ShortlistOptions):
         lexical_shortlist: str. Table of word translations, which become part of the graph; only these and the most
             frequent words may follow in targets. See `LexicalShortlist`.
         shortlist_words, frequent_words: int. See `LexicalShortlist`.
+        word_translations: str. Table of word translations, which become part of the graph; they compete with the
+            spellings of a model. See `decoding.UnknownSpeller`. Samples do not use them.
+        translation_weight: float. Their weight, from 0 to 1; `None` for 0.5.
         top_k: int. For `sample`: number of most probable words to draw from; `None` for all.
         top_p: float. For `sample`: draw from the smallest set of most probable words whose probabilities add up to
             this value.
@@ -130,6 +133,8 @@ class ServingConfig(ShortlistOptions):
         """
         if self.coverage_penalty and not model.has_attention:
             raise ConfigurationError("found {coverage_penalty} with a model that has no attention; drop it")
+        if self.word_translations:
+            check_can_translate(model.spells_words, draws=False)
         if self.replace_unknown and not model.spells_words:
             check_can_replace_unknown(model.has_attention, model.has_position_words)
 

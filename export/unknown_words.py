@@ -12,6 +12,7 @@ from keras_encdec.decoding.generator import CHARACTER_BEAM
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.export.scoring_graph import Tensors, TokenStates, over_tokens
 from keras_encdec.export.search_graph import SearchResults, search_in_graph
+from keras_encdec.export.word_translations import ServedTranslations
 from keras_encdec.models.characters import CharacterDecoder
 from keras_encdec.models.contract import Decoder
 from keras_encdec.models.spelling_rules import SpellingRules
@@ -157,6 +158,8 @@ def spell_in_graph(
     sampler: Sampler,
     inputs: Tensors,
     rules: SpellingRules,
+    translations: ServedTranslations | None = None,
+    source_words: tf.Tensor | None = None,
 ) -> SpelledResults:
     """Spells the unknown words of the results of a search, as `decoding.UnknownSpeller` does.
 
@@ -167,6 +170,9 @@ def spell_in_graph(
         sampler: Sampler that generated them.
         inputs: dict of tensors `(sources,)`, see `search_in_graph`.
         rules: SpellingRules.
+        translations: ServedTranslations, which compete with the spellings. They are ignored by a sampler that draws.
+            Defaults to `None`: none.
+        source_words: string tensor `(sources, s)`, padded with "". Only needed with `translations`.
 
     Returns:
         SpelledResults, the best first; samples in the order of drawing.
@@ -183,15 +189,19 @@ def spell_in_graph(
     word -= 1
     hypothesis, position = tf.unstack(tf.cast(tf.where(is_unknown), tf.int32), axis=1)
 
-    def put_first(tokens: TokenStates, first: tf.Tensor) -> tf.Tensor:
+    def put_states(tokens: TokenStates, tables: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, ...]:
         tokens = tokens.where(tf.gather_nd(is_unknown, tokens.indices))
         states = decoder.spelling_state(tokens.state, tokens.memory, tokens.source)
-        return tf.tensor_scatter_nd_update(first, tf.gather_nd(word, tokens.indices)[:, None], states)
+        numbers, rows = tf.gather_nd(word, tokens.indices)[:, None], (states, tokens.state["attention"])
+        return tuple(tf.tensor_scatter_nd_update(table, numbers, new) for table, new in zip(tables, rows, strict=False))
 
     lengths = tf.math.count_nonzero(ids, axis=1, dtype=tf.int32)
     source_of_hypothesis = tf.repeat(tf.range(sources), number)
-    empty = tf.zeros([tf.size(hypothesis), decoder.speller.units])
-    first = over_tokens(decoder, ids, lengths, encoded, source_of_hypothesis, put_first, empty)
+    tables = [tf.zeros([tf.size(hypothesis), decoder.speller.units])]
+    competing = translations is not None and not sampler.needs_draws
+    if competing:
+        tables.append(tf.zeros([tf.size(hypothesis), tf.shape(source_words)[1]]))
+    first, *attention = over_tokens(decoder, ids, lengths, encoded, source_of_hypothesis, put_states, tuple(tables))
     of_word = {name: tf.gather(values, hypothesis // number) for name, values in inputs.items()}
     if "seed" in of_word:
         keys = [of_word["seed"], tf.cast(hypothesis % number, tf.int64), tf.cast(position, tf.int64)]
@@ -200,7 +210,12 @@ def spell_in_graph(
     ones = tf.ones_like(hypothesis)
     speller = _Speller(decoder.speller.decoder, rules)
     found = search_in_graph(speller, {"spelling": first}, ones, LONGEST_WORD * ones, character_sampler, of_word)
-    sums = tf.math.unsorted_segment_sum(found.log_probs[:, 0], hypothesis, sources * number)
+    spellings, log_probs = found.ids[:, 0], found.log_probs[:, 0]
+    if translations is not None and competing:
+        spellings, log_probs = translations.best(
+            decoder.speller, first, *attention, hypothesis // number, source_words, spellings, log_probs
+        )
+    sums = tf.math.unsorted_segment_sum(log_probs, hypothesis, sources * number)
     spelling_log_probs = tf.reshape(sums, [sources, number])
     tokens = tf.cast(tf.reshape(lengths, [sources, number]), tf.float32)
     results = results._replace(
@@ -212,7 +227,7 @@ def spell_in_graph(
         order = tf.argsort(-results.scores, stable=True)
         tables = [tf.gather(table, order, batch_dims=1) for table in tables]
     *fields, spelling_log_probs, word = tables
-    return SpelledResults(SearchResults(*fields), spelling_log_probs, found.ids[:, 0], word)
+    return SpelledResults(SearchResults(*fields), spelling_log_probs, spellings, word)
 
 
 class _Speller:

@@ -117,10 +117,6 @@ class AlignmentOptions(Configuration):
 SHORTLIST_WORDS, FREQUENT_WORDS = 100, 100
 
 
-#: Default weight of a table of word translations beside the spelling of a word.
-TRANSLATION_WEIGHT = 0.5
-
-
 @dataclasses.dataclass(frozen=True)
 class ShortlistOptions(Configuration):
     """The words among which a task searches for targets, see `keras_encdec.text.lexical_shortlist`."""
@@ -149,6 +145,36 @@ class ShortlistOptions(Configuration):
         for name in ("shortlist_words", "frequent_words"):
             if getattr(self, name) is not None and not self.lexical_shortlist:
                 raise ConfigurationError(f"found {{{name}}} without {{lexical_shortlist}}, expected both")
+
+
+#: Default weight of a table of word translations beside the spelling of a word.
+TRANSLATION_WEIGHT = 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class TranslationOptions(Configuration):
+    """The translations that compete with the spellings of a model, see `keras_encdec.decoding.UnknownSpeller`."""
+
+    word_translations: str | None = hyperparameter(
+        None,
+        "For a model that spells words outside its shortlist: table of word translations, written by encdec-dictionary "
+        "--shortlist. In a search, translations of the source words that such a word attends to compete with its "
+        "spelling, and so do copies of source words that have none.",
+        group="unknown words",
+    )
+    translation_weight: float | None = hyperparameter(
+        None,
+        "With --word_translations: weight of the table's probabilities beside those of the spellings. Default: "
+        f"{TRANSLATION_WEIGHT}.",
+        minimum=0,
+        maximum=1,
+        group="unknown words",
+    )
+
+    def check(self) -> None:
+        super().check()
+        if self.translation_weight is not None and not self.word_translations:
+            raise ConfigurationError("found {translation_weight} without {word_translations}, expected both")
 
 
 @dataclasses.dataclass(frozen=True)

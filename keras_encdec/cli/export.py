@@ -53,7 +53,8 @@ def main(arguments: Arguments, options: ExportCommandOptions) -> None:
     if not folder:
         raise ConfigurationError("found an empty {export_dir}, expected a name")
     check_extra("serving", "Exporting")
-    check_paths([model_dir], [options.dictionary, options.lexical_shortlist], folders=[folder])
+    tables = options.dictionary, options.lexical_shortlist, options.word_translations
+    check_paths([model_dir], tables, folders=[folder])
     from keras_encdec.export import move_stable_label, remove_version
     from keras_encdec.export.models_config import ModelsConfig
 

@@ -12,11 +12,11 @@ from keras_encdec.formats.fields import LARGEST
 from keras_encdec.formats.nbest_line import check_feature_name
 from keras_encdec.scoring.scoring_options import DTYPES, FEATURE_NAME
 from keras_encdec.task_options import (
-    TRANSLATION_WEIGHT,
     AlignmentOptions,
     EncodingOption,
     ShardOptions,
     ShortlistOptions,
+    TranslationOptions,
     UnknownWordsOption,
 )
 from keras_encdec.text.tokenizer import SUBWORD_JOINERS
@@ -24,7 +24,9 @@ from keras_encdec.trained_model import TranslatingModel, check_can_replace_unkno
 
 
 @dataclasses.dataclass(frozen=True)
-class GenerationOptions(ShortlistOptions, ShardOptions, AlignmentOptions, UnknownWordsOption, EncodingOption):
+class GenerationOptions(
+    ShortlistOptions, ShardOptions, AlignmentOptions, TranslationOptions, UnknownWordsOption, EncodingOption
+):
     """Options of `generate_file`, apart from those of the sampler.
 
     Raises:
@@ -82,21 +84,6 @@ class GenerationOptions(ShortlistOptions, ShardOptions, AlignmentOptions, Unknow
         minimum=1,
         group="unknown words",
     )
-    word_translations: str | None = hyperparameter(
-        None,
-        "For a model that spells words outside its shortlist: table of word translations, written by encdec-dictionary "
-        "--shortlist. Translations of the source words that such a word attends to compete with its spelling, and so "
-        "do copies of source words that are not in the table.",
-        group="unknown words",
-    )
-    translation_weight: float | None = hyperparameter(
-        None,
-        "With --word_translations: weight of the table's probabilities beside those of the spellings. Default: "
-        f"{TRANSLATION_WEIGHT}.",
-        minimum=0,
-        maximum=1,
-        group="unknown words",
-    )
     escape: bool = hyperparameter(
         False,
         "Write targets with Moses's escapes, such as &apos;. An n-best list always has them.",
@@ -146,8 +133,6 @@ class GenerationOptions(ShortlistOptions, ShardOptions, AlignmentOptions, Unknow
             raise ConfigurationError("found {max_length_factor} with {max_length}, expected one of them")
         if self.dictionary and not self.replace_unknown:
             raise ConfigurationError("found {dictionary} without {replace_unknown}, expected both")
-        if self.translation_weight is not None and not self.word_translations:
-            raise ConfigurationError("found {translation_weight} without {word_translations}, expected both")
         if self.full_scores and not self.lexical_shortlist:
             raise ConfigurationError("found {full_scores} without {lexical_shortlist}, expected both")
 

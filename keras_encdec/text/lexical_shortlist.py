@@ -139,7 +139,8 @@ class RareTranslations:
     def __init__(self, translations: Mapping[str, Mapping[str, float]], vocabulary: Vocabulary) -> None:
         assert vocabulary.characters is not None
         self._characters, self._shortlist = vocabulary.characters, frozenset(vocabulary.words)
-        self._translations = {
+        #: dict of source word to a dict of those of its translations that a model spells to their probabilities.
+        self.translations = {
             source: {word: probability for word, probability in targets.items() if self._is_spelled(word)}
             for source, targets in translations.items()
         }
@@ -149,7 +150,7 @@ class RareTranslations:
         found: dict[str, dict[int, float]] = {}
         for position, source in enumerate(source_words):
             copied = {source: 1.0} if self._is_spelled(source) else {}
-            for word, probability in (self._translations.get(source) or copied).items():
+            for word, probability in (self.translations.get(source) or copied).items():
                 found.setdefault(word, {})[position] = probability
         probabilities = np.zeros((len(found), len(source_words)), np.float32)
         for row, of_word in zip(probabilities, found.values(), strict=True):

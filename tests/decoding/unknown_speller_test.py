@@ -94,11 +94,16 @@ def test_words_are_spelled_in_the_normal_form_in_which_they_are_read(uncompiled)
     assert normal and all(unicodedata.normalize("NFC", word) == word for word in normal)
 
 
-def test_an_ensemble_of_equal_models_spells_as_one(uncompiled):
-    model = with_unknown_words()
+@pytest.mark.parametrize("translations", [None, {"spellings": [[3, END]], "probability": 0.05}])
+def test_an_ensemble_of_equal_models_spells_as_one(translations, uncompiled):
+    model, tables = with_unknown_words(), None
+    if translations:
+        spellings = padded(translations["spellings"], SPELLING_WIDTH)
+        shapes = [(1, len(source)) for source, _ in PAIRS[:2]]
+        tables = [SourceTranslations(spellings, np.full(shape, translations["probability"])) for shape in shapes]
+    arguments = {"spellings": SPELLINGS, "max_length": 3, "translations": tables}
     one, two = (
-        Generator(models).generate(SOURCES[:2], BeamSampler(2), spellings=SPELLINGS, max_length=3)
-        for models in (model, [model, model])
+        Generator(models).generate(SOURCES[:2], BeamSampler(2), **arguments) for models in (model, [model, model])
     )
     for [best], [other] in zip(one, two, strict=True):
         assert best.ids == other.ids and best.spellings == other.spellings

@@ -12,12 +12,13 @@ from keras_encdec.export.comparison import model_scores, pairs_of_words, random_
 from keras_encdec.export.served_model import ServedModel
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.text import Vocabulary
+from keras_encdec.text.lexical_shortlist import RareTranslations
 from keras_encdec.text.vocabulary import END, UNKNOWN
 
 SOURCES = ["s1 sone s2", "", "e\u0301 \u00e9 none", "s0 語" + "x" * 900, "s1 sone s2"]
 
 
-def served_hybrid(folder, characters, **arguments):
+def served_hybrid(folder, characters, config=CONFIG, **arguments):
     """The directory of a model that often predicts the unknown word, and its served functions."""
     model = hybrid(characters, **arguments)
     bias = keras.ops.convert_to_numpy(model.decoder.output_matrix.bias).copy()
@@ -28,7 +29,7 @@ def served_hybrid(folder, characters, **arguments):
     vocabularies = Vocabulary(["s0", "s1", "s2"], characters=source), Vocabulary(["a", "ba", "語語"], characters=target)
     directory = ModelDirectory(folder / "model", *vocabularies)
     directory.model = model
-    return directory, ServedModel(directory, folder, CONFIG)
+    return directory, ServedModel(directory, folder, config)
 
 
 def check_scores(directory, model, number):
@@ -64,6 +65,38 @@ def test_scores_and_spelled_targets_equal_those_of_python(tmp_path, monkeypatch)
     for source, targets, hypotheses in zip(SOURCES, found["target"], expected, strict=True):
         again = call(model, "score", source=[source] * len(hypotheses), target=targets[: len(hypotheses)])
         np.testing.assert_allclose([one.log_prob for one in hypotheses], again["log_prob"], atol=1e-4)
+
+
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize("weight", [0.5, 1.0])
+def test_translations_compete_with_spellings_as_in_python(tmp_path, monkeypatch, weight):
+    samplers = {"beam": registered_samplers()["beam"]}
+    monkeypatch.setattr("keras_encdec.export.served_model.registered_samplers", lambda: samplers)
+    table = {
+        "s1": {"ab": 0.5, "a": 0.25, "語a": 0.125, **{"a" * i: 0.01 for i in range(2, 12)}},
+        "s2": {"ab": 0.25, "bbb": 0.25, "xx": 0.5},
+        "none": {"a": 0.5, "ba": 0.5},  # both in the shortlist
+        "sone": {"語b": 1.0},
+    }
+    lines = [f"{word}\t{other}\t{p}\n" for word, targets in table.items() for other, p in targets.items()]
+    (tmp_path / "table").write_text("".join(lines))
+    config = CONFIG.replace(word_translations=str(tmp_path / "table"), translation_weight=weight)
+    directory, model = served_hybrid(tmp_path, "target", config, input_feeding=False)
+    sources = [*SOURCES, "s2 s1 s2 bab", "bb \u00e9b b\u0301 語" + "a" * 60, "語" * 49]
+    found = call(model, "generate", source=sources)
+    rare = RareTranslations(table, directory.target_vocabulary)
+    arguments = {"word_translations": rare, "translation_weight": weight}
+    expected = TextGenerator([directory]).generate(sources, BeamSampler(5, num_best=5), **arguments)
+    plain = TextGenerator([directory]).generate(sources, BeamSampler(5, num_best=5))
+    changed = 0
+    for targets, log_probs, hypotheses, spelled in zip(
+        found["target"], found["log_prob"], expected, plain, strict=True
+    ):
+        assert [target.decode() for target in targets[: len(hypotheses)]] == [" ".join(one.words) for one in hypotheses]
+        np.testing.assert_allclose(log_probs[: len(hypotheses)], [one.log_prob for one in hypotheses], atol=1e-4)
+        changed += [one.words for one in hypotheses] != [one.words for one in spelled]
+    assert changed > 2
+    assert weight < 1 or "語" * 49 in b" ".join(found["target"].ravel()).decode().split(), "copied"
 
 
 @pytest.mark.parametrize("characters", ["source", "target"])

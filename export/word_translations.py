@@ -1,0 +1,129 @@
+"""Lets translations of source words compete with the spellings of a served model, with core TensorFlow operations."""
+
+import numpy as np
+import tensorflow as tf
+
+from keras_encdec.decoding.unknown_speller import TRANSLATIONS
+from keras_encdec.export.phrase_ids import PhraseIds
+from keras_encdec.export.scoring_graph import spelling_log_probs
+from keras_encdec.models.characters import Speller
+from keras_encdec.text.lexical_shortlist import RareTranslations
+from keras_encdec.text.vocabulary import END, PADDING, SPELLING_WIDTH, Vocabulary, spelled
+
+
+class ServedTranslations:
+    """Chooses between the spelling of an unknown word and translations, as `decoding.UnknownSpeller` does.
+
+    Args:
+        rare: RareTranslations.
+        vocabulary: Vocabulary of the targets, with characters.
+        target_ids: PhraseIds of the targets.
+        weight: float. The weight of the translations, from 0 to 1.
+
+    Attributes:
+        resources: list of the table and the variables that the functions use. They must be saved with them.
+    """
+
+    def __init__(self, rare: RareTranslations, vocabulary: Vocabulary, target_ids: PhraseIds, weight: float) -> None:
+        assert vocabulary.characters is not None
+        self._target_ids, self._weight = target_ids, weight
+        translations = {source: targets for source, targets in rare.translations.items() if targets}
+        targets = list(dict.fromkeys(word for of_source in translations.values() for word in of_source))
+        numbers = {word: number for number, word in enumerate(targets)}
+        self._width = max([TRANSLATIONS, *map(len, translations.values())])
+        # The last row serves source words without translations.
+        ids = np.full((len(translations) + 1, self._width), -1, np.int32)
+        probabilities = np.zeros(ids.shape, np.float32)
+        for row, of_source in enumerate(translations.values()):
+            ids[row, : len(of_source)] = [numbers[word] for word in of_source]
+            probabilities[row, : len(of_source)] = list(of_source.values())
+        spellings = spelled(targets, vocabulary.characters)
+        self._ids, self._probabilities, self._spellings = (
+            tf.Variable(table, trainable=False) for table in (ids, probabilities, spellings)
+        )
+        keys = [word.encode("utf-8", "surrogateescape") for word in translations]
+        rows = tf.lookup.KeyValueTensorInitializer(
+            tf.constant(keys, tf.string, (len(keys),)), tf.range(len(keys), dtype=tf.int64)
+        )
+        self._table = tf.lookup.StaticHashTable(rows, default_value=len(keys))
+        self.resources = [self._table, self._ids, self._probabilities, self._spellings]
+
+    def best(
+        self,
+        speller: Speller,
+        first: tf.Tensor,
+        attention: tf.Tensor,
+        source: tf.Tensor,
+        source_words: tf.Tensor,
+        ids: tf.Tensor,
+        log_probs: tf.Tensor,
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Chooses the most probable word of each unknown word.
+
+        Args:
+            speller: Speller of the model.
+            first: float tensor `(words, units)`: the states that the spellings start from.
+            attention: float tensor `(words, s)`: the attention of each unknown word to the words of its source.
+            source: int32 tensor `(words,)`: the row of each word's source.
+            source_words: string tensor `(sources, s)`, padded with "".
+            ids: int32 tensor `(words, t)`: the characters that the search found, closed by the end mark and padded.
+            log_probs: float32 tensor `(words,)`: ln p of these characters.
+
+        Returns:
+            tuple: int32 tensor `(words, 51)`, the characters of the chosen words, and float32 tensor `(words,)`, their
+            ln p.
+        """
+        of_sources, probabilities, spellings = self._of_sources(source_words)
+        # Translations of several source words that are the same word are added up.
+        order = tf.argsort(of_sources, axis=1)
+        in_order = tf.gather(of_sources, order, batch_dims=1)
+        is_new = tf.pad(tf.cast(in_order[:, 1:] != in_order[:, :-1], tf.int32), [[0, 0], [1, 0]])
+        group = tf.cumsum(is_new, axis=1)
+        rows = tf.broadcast_to(tf.range(tf.shape(group)[0])[:, None], tf.shape(group))
+        word_of_group = tf.tensor_scatter_nd_update(
+            tf.fill(tf.shape(group), -1), tf.stack([rows, group], axis=-1), in_order
+        )
+        attention = tf.cast(attention, tf.float32) * tf.cast(tf.gather(source_words, source) != "", tf.float32)
+        attention /= tf.maximum(tf.reduce_sum(attention, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+        parts = tf.repeat(attention, self._width, axis=1) * tf.gather(probabilities, source)
+        parts = tf.gather(parts, tf.gather(order, source), batch_dims=1)
+        rows = tf.broadcast_to(tf.range(tf.shape(parts)[0])[:, None], tf.shape(parts))
+        totals = tf.scatter_nd(tf.stack([rows, tf.gather(group, source)], axis=-1), parts, tf.shape(parts))
+        translated, groups = tf.math.top_k(totals, TRANSLATIONS)
+        words = tf.gather(tf.gather(word_of_group, source), groups, batch_dims=1)
+        candidates = tf.gather(spellings, tf.maximum(words, 0))
+        of_characters = spelling_log_probs(
+            speller, tf.repeat(first, TRANSLATIONS, axis=0), tf.reshape(candidates, [-1, SPELLING_WIDTH])
+        )
+        of_characters = tf.reshape(of_characters, tf.shape(words))
+        values = (1 - self._weight) * tf.exp(of_characters) + self._weight * translated
+        values = tf.where((words >= 0) & (translated > 0), values, -1.0)
+        values = tf.concat([(1 - self._weight) * tf.exp(log_probs)[:, None], values], 1)
+        best = tf.argmax(values, axis=1, output_type=tf.int32)
+        ids = tf.pad(ids, [[0, 0], [0, SPELLING_WIDTH]])[:, :SPELLING_WIDTH]
+        candidates = tf.concat([ids[:, None], candidates], 1)
+        log_probs = tf.concat([log_probs[:, None], of_characters], 1)
+        return tf.gather(candidates, best, batch_dims=1), tf.gather(log_probs, best, batch_dims=1)
+
+    def _of_sources(self, source_words: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Returns the translations of the words of each source.
+
+        Returns:
+            tuple: int32 tensor `(sources, n)`, the row of each translation in the third table, or -1; float32 tensor of
+            this shape, t(translation | source word); int32 tensor `(rows, 51)`, spellings.
+        """
+        rows = self._table.lookup(source_words)
+        ids, probabilities = tf.gather(self._ids, rows), tf.gather(self._probabilities, rows)
+        distinct, number = tf.unique(tf.reshape(source_words, [-1]))
+        spellings = self._target_ids.characters(distinct)
+        # A word that comes back from its spelling has known characters in their normal form, and fewer than 50.
+        can_copy = (self._target_ids.characters.words(spellings) == distinct) & (spellings[:, -1] == PADDING)
+        can_copy &= (spellings[:, 0] > END) & ~self._target_ids.has(distinct)
+        copied = tf.where(can_copy, tf.shape(self._spellings)[0] + tf.range(tf.size(distinct)), -1)
+        copied = tf.reshape(tf.gather(copied, number), tf.shape(source_words))
+        is_copied = (ids[:, :, 0] < 0) & (copied >= 0)
+        is_first = tf.range(self._width) == 0
+        ids = tf.where(is_copied[:, :, None] & is_first, copied[:, :, None], ids)
+        probabilities = tf.where(is_copied[:, :, None] & is_first, 1.0, probabilities)
+        shape = tf.stack([tf.shape(source_words)[0], -1])
+        return tf.reshape(ids, shape), tf.reshape(probabilities, shape), tf.concat([self._spellings, spellings], 0)
