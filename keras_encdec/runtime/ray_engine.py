@@ -63,7 +63,7 @@ class RayActors:
             number = self._number or self._actors_that_fit(ray.cluster_resources())
             factory = ray.remote(num_cpus=self._num_cpus, num_gpus=self._num_gpus)(_Actor)
             new_actor = factory.options(runtime_env={"env_vars": self._environment()}).remote
-            yield from _results(new_actor, number, ray.put(pickle.dumps(opener)), shards)
+            yield from _Actors(new_actor, ray.put(pickle.dumps(opener)), shards).results(number)
 
     def _environment(self) -> dict[str, str]:
         """Returns the environment of the actors: this process's backend, and a thread for each of their processors."""
@@ -101,71 +101,87 @@ class RayActors:
         return min(fitting)
 
 
-def _results(
-    new_actor: Callable[[], Any], number: int, opener: "ray.ObjectRef", shards: Iterable[Shard]
-) -> Iterator[tuple[Shard, ShardResult]]:
-    """Yields each shard with its result.
+class _Actors:
+    """Actors at work on shards.
 
     Args:
         new_actor: callable that starts an actor.
-        number: int. Number of actors.
         opener: reference to the pickled WorkOpener in Ray's object store.
         shards: iterable of Shard.
     """
-    import ray
 
-    pending: dict[ray.ObjectRef, tuple[Shard | None, ray.actor.ActorHandle]] = {}  # no shard while an actor starts
-    # The calls that each started actor has been given, in order; it works on the first of them.
-    queues: dict[ray.actor.ActorHandle, list[ray.ObjectRef]] = {}
-    again, more = [], iter(shards)
-    deaths: collections.Counter[int] = collections.Counter()  # by the number of a lost shard that has no result yet
-    failed_starts = 0
+    def __init__(self, new_actor: Callable[[], Any], opener: "ray.ObjectRef", shards: Iterable[Shard]) -> None:
+        self._new_actor, self._opener = new_actor, opener
+        self._more, self._again = iter(shards), list[Shard]()
+        # The shard and the actor of each call; no shard while an actor starts.
+        self._pending: dict[ray.ObjectRef, tuple[Shard | None, ray.actor.ActorHandle]] = {}
+        # The calls that each started actor has been given, in order; it works on the first of them.
+        self._queues: dict[ray.actor.ActorHandle, list[ray.ObjectRef]] = {}
+        # By the number of a lost shard that has no result yet.
+        self._deaths: collections.Counter[int] = collections.Counter()
+        self._failed_starts = 0
 
-    def start() -> None:
-        actor = new_actor()
-        pending[actor.ready.remote()] = None, actor
+    def results(self, number: int) -> Iterator[tuple[Shard, ShardResult]]:
+        """Starts a number of actors, and yields each shard with its result."""
+        import ray
 
-    for _ in range(number):
-        start()
-    while True:
-        # Every actor gets one shard before any gets two. While lost shards are done again, each actor gets only one, so
-        # that another death shows which shard caused it.
-        most = 1 if deaths else QUEUED
-        while queues and len(queues[actor := min(queues, key=lambda each: len(queues[each]))]) < most:
-            shard = again.pop() if again else next(more, None)
+        for _ in range(number):
+            self._start()
+        while True:
+            self._assign()
+            if self._queues and not any(self._queues.values()):
+                return
+            [done], _ = ray.wait(list(self._pending), num_returns=1)
+            shard, actor = self._pending[done]
+            try:
+                result = ray.get(done)
+            except ray.exceptions.RayTaskError as error:
+                raise error.cause if isinstance(error.cause, Exception) else error from None
+            except ray.exceptions.RayError as error:  # its process or node has died
+                self._replace(actor, done, error)
+                continue
+            del self._pending[done]
             if shard is None:
-                break
-            queues[actor].append(actor.work.remote(opener, shard))
-            pending[queues[actor][-1]] = shard, actor
-        if queues and not any(queues.values()):
-            return
-        [done], _ = ray.wait(list(pending), num_returns=1)
-        given, actor = pending.pop(done)
-        try:
-            result = ray.get(done)
-        except ray.exceptions.RayTaskError as error:
-            raise error.cause if isinstance(error.cause, Exception) else error from None
-        except ray.exceptions.RayError as error:  # its process or node has died
-            # Any of its shards may be the cause: it may have finished the first and died before it sent the result.
-            calls = queues.pop(actor, [])
-            lost = [shard for call in calls if (shard := given if call == done else pending.pop(call)[0])]
-            for shard in lost:
-                deaths[shard.number] += 1
-                if deaths[shard.number] > RETRIES:
-                    raise died(shard) from error
-            if not lost:
-                failed_starts += 1
-                if failed_starts > RETRIES:
-                    raise _not_started(error) from error
-            again += reversed(lost)
-            start()
-        else:
-            if given:
-                queues[actor].remove(done)
-                deaths.pop(given.number, None)
-                yield given, result
+                self._queues[actor] = []
             else:
-                queues[actor] = []
+                self._queues[actor].remove(done)
+                self._deaths.pop(shard.number, None)
+                yield shard, result
+
+    def _start(self) -> None:
+        actor = self._new_actor()
+        self._pending[actor.ready.remote()] = None, actor
+
+    def _assign(self) -> None:
+        """Gives shards to the actors: every actor gets one shard before any gets two."""
+        # While lost shards are done again, each actor gets only one, so that another death shows which shard caused it.
+        most, queues = 1 if self._deaths else QUEUED, self._queues
+        while queues and len(queues[actor := min(queues, key=lambda each: len(queues[each]))]) < most:
+            shard = self._again.pop() if self._again else next(self._more, None)
+            if shard is None:
+                return
+            queues[actor].append(actor.work.remote(self._opener, shard))
+            self._pending[queues[actor][-1]] = shard, actor
+
+    def _replace(self, actor: "ray.actor.ActorHandle", failed: "ray.ObjectRef", error: Exception) -> None:
+        """Starts an actor in place of one that has died, whose shards will be done again.
+
+        Raises:
+            InputError: if actors died repeatedly at the same shard, or before they started.
+        """
+        # Any of its shards may be the cause: it may have finished the first and died before it sent the result.
+        calls = self._queues.pop(actor, [failed])
+        lost = [shard for call in calls if (shard := self._pending.pop(call)[0])]
+        for shard in lost:
+            self._deaths[shard.number] += 1
+            if self._deaths[shard.number] > RETRIES:
+                raise died(shard) from error
+        if not lost:
+            self._failed_starts += 1
+            if self._failed_starts > RETRIES:
+                raise _not_started(error) from error
+        self._again += reversed(lost)
+        self._start()
 
 
 def _not_started(error: Exception) -> InputError:
