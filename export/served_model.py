@@ -221,7 +221,7 @@ class ServedModel:
                     sampler,
                     inputs,
                     self._spelling_rules,
-                    self._translations,
+                    None if sampler.needs_draws else self._translations,
                     self._read_ids.split(text),
                 )
                 spelled_words = tf.concat([[""], self._predicted_ids.characters.words(spellings)], 0)

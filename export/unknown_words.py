@@ -170,64 +170,88 @@ def spell_in_graph(
         sampler: Sampler that generated them.
         inputs: dict of tensors `(sources,)`, see `search_in_graph`.
         rules: SpellingRules.
-        translations: ServedTranslations, which compete with the spellings. They are ignored by a sampler that draws.
-            Defaults to `None`: none.
+        translations: ServedTranslations, which compete with the spellings. Not for a sampler that draws. Defaults to
+            `None`: none.
         source_words: string tensor `(sources, s)`, padded with "". Only needed with `translations`.
 
     Returns:
         SpelledResults, the best first; samples in the order of drawing.
     """
     assert decoder.speller is not None
-    character_sampler = sampler.character_sampler() or BeamSampler(CHARACTER_BEAM)
     sources, number, _ = tf.unstack(tf.shape(results.ids))
-    ids = tf.reshape(results.ids, [sources * number, -1])
-    is_unknown = ids == UNKNOWN
+    is_unknown = tf.reshape(results.ids == UNKNOWN, [sources * number, -1])
     # The number of each unknown word, in order.
-    word = tf.where(
-        is_unknown, tf.reshape(tf.cumsum(tf.cast(tf.reshape(is_unknown, [-1]), tf.int32)), tf.shape(ids)), 0
-    )
-    word -= 1
+    count = tf.reshape(tf.cumsum(tf.cast(tf.reshape(is_unknown, [-1]), tf.int32)), tf.shape(is_unknown))
+    word = tf.where(is_unknown, count, 0) - 1
     hypothesis, position = tf.unstack(tf.cast(tf.where(is_unknown), tf.int32), axis=1)
-
-    def put_states(tokens: TokenStates, tables: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, ...]:
-        tokens = tokens.where(tf.gather_nd(is_unknown, tokens.indices))
-        states = decoder.spelling_state(tokens.state, tokens.memory, tokens.source)
-        numbers, rows = tf.gather_nd(word, tokens.indices)[:, None], (states, tokens.state["attention"])
-        return tuple(tf.tensor_scatter_nd_update(table, numbers, new) for table, new in zip(tables, rows, strict=False))
-
-    lengths = tf.math.count_nonzero(ids, axis=1, dtype=tf.int32)
-    source_of_hypothesis = tf.repeat(tf.range(sources), number)
-    tables = [tf.zeros([tf.size(hypothesis), decoder.speller.units])]
-    competing = translations is not None and not sampler.needs_draws
-    if competing:
-        tables.append(tf.zeros([tf.size(hypothesis), tf.shape(source_words)[1]]))
-    first, *attention = over_tokens(decoder, ids, lengths, encoded, source_of_hypothesis, put_states, tuple(tables))
+    width = tf.shape(source_words)[1] if translations is not None else None
+    first, *attention = _unknown_states(decoder, encoded, results.ids, word, tf.size(hypothesis), width)
     of_word = {name: tf.gather(values, hypothesis // number) for name, values in inputs.items()}
     if "seed" in of_word:
         keys = [of_word["seed"], tf.cast(hypothesis % number, tf.int64), tf.cast(position, tf.int64)]
         text = tf.strings.join([tf.strings.as_string(key) for key in keys], separator=" ")
         of_word["seed"] = tf.strings.to_hash_bucket_fast(text, SEEDS)
-    ones = tf.ones_like(hypothesis)
+    character_sampler = sampler.character_sampler() or BeamSampler(CHARACTER_BEAM)
+    limits = tf.fill(tf.shape(hypothesis), LONGEST_WORD)
     speller = _Speller(decoder.speller.decoder, rules)
-    found = search_in_graph(speller, {"spelling": first}, ones, LONGEST_WORD * ones, character_sampler, of_word)
+    found = search_in_graph(speller, {"spelling": first}, tf.ones_like(hypothesis), limits, character_sampler, of_word)
     spellings, log_probs = found.ids[:, 0], found.log_probs[:, 0]
-    if translations is not None and competing:
+    if translations is not None:
         spellings, log_probs = translations.best(
             decoder.speller, first, *attention, hypothesis // number, source_words, spellings, log_probs
         )
     sums = tf.math.unsorted_segment_sum(log_probs, hypothesis, sources * number)
-    spelling_log_probs = tf.reshape(sums, [sources, number])
-    tokens = tf.cast(tf.reshape(lengths, [sources, number]), tf.float32)
+    return _with_spellings(results, tf.reshape(sums, [sources, number]), spellings, word, sampler)
+
+
+def _unknown_states(
+    decoder: Decoder, encoded: Tensors, ids: tf.Tensor, word: tf.Tensor, words: tf.Tensor, width: tf.Tensor | None
+) -> tuple[tf.Tensor, ...]:
+    """Computes the decoder's states at the unknown words of hypotheses.
+
+    Args:
+        decoder: Decoder with a speller.
+        encoded: dict of tensors, one row per source.
+        ids: int32 tensor `(sources, results, t)`.
+        word: int32 tensor `(sources * results, t)`: the number of each unknown word; -1 for other tokens.
+        words: int32 scalar, the number of unknown words.
+        width: int32 scalar, the largest number of source tokens; `None` if no attention is needed.
+
+    Returns:
+        tuple: float tensor `(words, units)`, the states that the spellings start from; with a `width` also
+        `(words, width)`, the attention.
+    """
+    assert decoder.speller is not None
+
+    def put(tokens: TokenStates, tables: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, ...]:
+        tokens = tokens.where(tf.gather_nd(word, tokens.indices) >= 0)
+        states = decoder.spelling_state(tokens.state, tokens.memory, tokens.source)
+        numbers, rows = tf.gather_nd(word, tokens.indices)[:, None], (states, tokens.state["attention"])
+        return tuple(tf.tensor_scatter_nd_update(table, numbers, new) for table, new in zip(tables, rows, strict=False))
+
+    source = tf.repeat(tf.range(tf.shape(ids)[0]), tf.shape(ids)[1])
+    ids = tf.reshape(ids, tf.shape(word))
+    lengths = tf.math.count_nonzero(ids, axis=1, dtype=tf.int32)
+    widths = [decoder.speller.units, *([] if width is None else [width])]
+    tables = tuple(tf.zeros(tf.stack([words, each])) for each in widths)
+    states: tuple[tf.Tensor, ...] = over_tokens(decoder, ids, lengths, encoded, source, put, tables)
+    return states
+
+
+def _with_spellings(
+    results: SearchResults, log_probs: tf.Tensor, spellings: tf.Tensor, word: tf.Tensor, sampler: Sampler
+) -> SpelledResults:
+    """Adds ln p of the spellings, `(sources, results)`, to the results, and ranks them again unless they were drawn."""
+    tokens = tf.math.count_nonzero(results.ids, axis=2, dtype=tf.float32)
     results = results._replace(
-        log_probs=results.log_probs + spelling_log_probs,
-        scores=results.scores + sampler.score_gain(spelling_log_probs, tokens),
+        log_probs=results.log_probs + log_probs, scores=results.scores + sampler.score_gain(log_probs, tokens)
     )
-    tables = [*results, spelling_log_probs, tf.reshape(word, tf.shape(results.ids))]
+    tables = [*results, log_probs, tf.reshape(word, tf.shape(results.ids))]
     if not sampler.needs_draws:
         order = tf.argsort(-results.scores, stable=True)
         tables = [tf.gather(table, order, batch_dims=1) for table in tables]
-    *fields, spelling_log_probs, word = tables
-    return SpelledResults(SearchResults(*fields), spelling_log_probs, spellings, word)
+    *fields, log_probs, word = tables
+    return SpelledResults(SearchResults(*fields), log_probs, spellings, word)
 
 
 class _Speller:
