@@ -100,7 +100,7 @@ def main(flag_values: flags.FlagValues) -> None:
     options.check_model_count(len(flag_values.model_dir))
     alignment_line(options.alignments, options.alignment_format, flag_values.output)  # raises if both are "-"
     models = models_of_task(flag_values, flag_values.model_dir)
-    check_paths(models, [flag_values.input, *options.tables], [flag_values.output, options.alignments])
+    check_paths(models, [flag_values.input, *options.tables.values()], [flag_values.output, options.alignments])
     trained = [TrainedModel.read(model) for model in models]
     options.check_input(flag_values.input)
     options.check_models(trained, flag_values.input)

@@ -123,7 +123,7 @@ def generate_file(
     sampler = sampler_of(sampler)
     options = GenerationOptions.combined(options, values)
     check_together(options, sampler)
-    check_distinct_files(input, output, *options.tables, options.alignments)
+    check_distinct_files(input, output, *options.tables.values(), options.alignments)
     alignment_line(options.alignments, options.alignment_format, output)  # checks that there are two outputs
     make_generator = _generator_maker(model_dirs, options)
     files = [output, *([options.alignments] if options.alignments else [])]
@@ -325,7 +325,7 @@ def _settings(directories: Sequence[ModelDirectory], sampler: Sampler, options: 
     return {
         "software": software(),
         "model": {f"{number}": directory.checksums() for number, directory in enumerate(directories, start=1)},
-        "tables": {f"{number}": path and file_checksum(path) for number, path in enumerate(options.tables, start=1)},
+        "table": {name: path and file_checksum(path) for name, path in options.tables.items()},
         "sampler": {"name": type(sampler).__name__, **sampler.to_dict()},
         "settings": options.output_settings,
     }

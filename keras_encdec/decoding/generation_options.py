@@ -137,9 +137,9 @@ class GenerationOptions(
             raise ConfigurationError("found {full_scores} without {lexical_shortlist}, expected both")
 
     @property
-    def tables(self) -> tuple[str | None, str | None, str | None]:
-        """The files of word translations that the task reads."""
-        return self.dictionary, self.lexical_shortlist, self.word_translations
+    def tables(self) -> dict[str, str | None]:
+        """The files of word translations that the task reads, by option."""
+        return {name: getattr(self, name) for name in ("dictionary", "lexical_shortlist", "word_translations")}
 
     def check_model_count(self, number: int) -> None:
         """Checks that the weights and the average suit the number of models.
