@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 
@@ -12,7 +13,16 @@ from keras_encdec.decoding.generation_options import GenerationOptions
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.experiment import stage_functions
 from keras_encdec.experiment.distillation_options import TEXTS, DistillationOptions, check_test_sets
-from keras_encdec.experiment.stage_runner import Stage, StageProgress, StageResult, result_folder, run_stages
+from keras_encdec.experiment.stage_runner import (
+    RECORDS,
+    Stage,
+    StageProgress,
+    StageResult,
+    check_outputs,
+    made_before,
+    result_folder,
+    run_stages,
+)
 from keras_encdec.formats.encodings import FileEncoding, without_mark
 from keras_encdec.model_average import average_models
 from keras_encdec.model_config import model_path
@@ -115,15 +125,20 @@ def distill(
     given = source, target, dev_source, dev_target, test_source, test_target
     files = dict(zip(TEXTS, given, strict=True))
     check_test_sets(files)
-    with result_folder(output, "distillation", ended) as (folder, ended_and_saved), LocalFiles() as local:
+    with (
+        result_folder(output, "distillation", ended) as (folder, ended_and_saved),
+        LocalFiles({output: folder}) as local,
+    ):
         texts = {name: pathlib.Path(local.path(path)) for name, path in files.items() if path is not None}
         _check_lines(texts)
         if options.dictionary:
             texts["dictionary"] = pathlib.Path(local.path(options.dictionary))
-        stages = _stages([model_path(path) for path in model_dirs], texts, folder, options, training, model)
+        teachers = [model_path(local.in_staged(path)) for path in model_dirs]
+        stages = _stages(teachers, texts, folder, options, training, model)
+        check_outputs(stages, folder / RECORDS)
         _remove_other_texts(folder, stages)
         results = run_stages(
-            stages, folder / "stages", lambda stage: begun(stage, len(stages)), ended_and_saved, progress
+            stages, folder / RECORDS, lambda stage: begun(stage, len(stages)), ended_and_saved, progress
         )
     scores = dict(results[-1].result) if test_source is not None else {}
     student, text = (as_result(joined(output, name)) for name in ("student", "train.target"))
@@ -196,12 +211,27 @@ def _stages(
     return stages
 
 
+# Texts that only some options make: the stage and its output.
+_OPTIONAL_TEXTS = {
+    "train.source": ("choose", "train_source"),
+    "first.target": ("choose", "first"),
+    "teacher.test": ("translate-teacher", "output"),
+    "student.test": ("translate-student", "output"),
+    "evaluation.txt": ("evaluate", "output"),
+}
+
+
 def _remove_other_texts(folder: pathlib.Path, stages: Sequence[Stage]) -> None:
     """Removes texts of an earlier run with other options, which would contradict the results of these stages."""
-    planned = {path for stage in stages for path in stage.outputs.values()}
-    for name in ("train.source", "first.target", "teacher.test", "student.test", "evaluation.txt"):
-        if folder / name not in planned:
-            remove(folder / name)
+    outputs = {path for stage in stages for path in stage.outputs.values()}
+    inputs = {os.path.realpath(path) for stage in stages for path in stage.inputs.values()}
+    optional = [(stage, output, folder / name) for name, (stage, output) in _OPTIONAL_TEXTS.items()]
+    for path in made_before(optional, folder / RECORDS):
+        if path not in outputs and os.path.realpath(path) not in inputs:
+            remove(path)
+    for stage in {"translate-teacher", "translate-student", "evaluate"} - {stage.name for stage in stages}:
+        # What a user later puts in the place of its output is the user's.
+        remove(folder / RECORDS / f"{stage}.json")
 
 
 def _choice(

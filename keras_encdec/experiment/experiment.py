@@ -11,6 +11,7 @@ from keras_encdec.experiment.experiment_config import DATA_FILES, ExperimentConf
 from keras_encdec.experiment.experiment_file import load_experiment
 from keras_encdec.experiment.results import ExperimentResult, draw_results, read_result, write_results
 from keras_encdec.experiment.stage_runner import (
+    RECORDS,
     Stage,
     StageFunction,
     StageProgress,
@@ -60,10 +61,10 @@ def experiment(
         print(experiment("experiment.toml", "table1"))
     """
     config = config if isinstance(config, ExperimentConfig) else load_experiment(config)
-    with result_folder(output, "experiment", ended) as (folder, ended_and_saved), LocalFiles() as local:
+    with result_folder(output, "experiment", ended) as (folder, ended_and_saved), LocalFiles({output: folder}) as local:
         stages = plan_stages(config, folder, local)
         results = run_stages(
-            stages, folder / "stages", lambda stage: begun(stage, len(stages)), ended_and_saved, progress
+            stages, folder / RECORDS, lambda stage: begun(stage, len(stages)), ended_and_saved, progress
         )
         result = read_result(config, json.loads((folder / EVALUATION).read_text(encoding="utf-8")), results)
         write_results(result, folder)
@@ -262,7 +263,7 @@ class _Plan:
     def _model(self, name: str, feature: FeatureConfig) -> pathlib.Path:
         """Returns the given directory of a model, or that of a stage that trains the model."""
         if feature.model_dir:
-            return model_path(feature.model_dir)
+            return model_path(self._local.in_staged(feature.model_dir))
         files = self._training_files(feature)
         config, data = feature.training_settings()
         options = data.to_dict()

@@ -8,7 +8,7 @@ import json
 import os
 import pathlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from keras_encdec.errors import FilePath, InputError, explained
 from keras_encdec.model_config import CONFIG, SOURCE_VOCABULARY, TARGET_VOCABULARY, WEIGHTS
@@ -110,6 +110,10 @@ class StageResult:
     was_run: bool
 
 
+# The folder of the records in a folder of results.
+RECORDS = "stages"
+
+
 @contextlib.contextmanager
 def result_folder(
     output: FilePath, job: str, ended: Callable[[StageResult], object]
@@ -129,7 +133,8 @@ def result_folder(
         InputError: if another such job uses the folder, or the remote store refuses access.
     """
     if is_url(output):
-        staged = StagedFolder(os.fspath(output), existing=True, after_errors=True)
+        # A run that is killed must leave no output without a record; see `check_outputs`.
+        staged = StagedFolder(os.fspath(output), existing=True, first=RECORDS, after_errors=True)
 
         def ended_and_saved(result: StageResult) -> None:
             staged.upload_in_background()
@@ -154,7 +159,7 @@ def run_stages(
     Each stage has a record, `NAME.json`. A stage is up to date if its function, its settings and the checksums of its
     inputs and outputs are those in the record. If a stage was interrupted and its inputs and settings have not
     changed, its unfinished outputs are kept, and the stage may continue them. Before any other run, old outputs are
-    removed.
+    removed. Only files that an earlier run of the stage made are ever removed, see `check_outputs`.
 
     Args:
         stages: list of Stage. The inputs of each exist, or are outputs of earlier stages.
@@ -168,10 +173,11 @@ def run_stages(
         list of StageResult, one for each stage.
 
     Raises:
-        InputError: if an input cannot be read or a record cannot be written.
+        InputError: if an input cannot be read, a record cannot be written, or `check_outputs` raises an error.
         Exception: any exception of a stage's function.
     """
     folder = pathlib.Path(records)
+    check_outputs(stages, folder)
     with explained(folder, "to make a directory"):
         folder.mkdir(parents=True, exist_ok=True)
     results = []
@@ -184,15 +190,85 @@ def run_stages(
             begun(stage)
             if not is_same or "outputs" in record:
                 _remove_outputs(stage)
-            write_json(path, key)
-            record = _run(stage, key, progress)
+            begun_record = {**key, "paths": [os.path.relpath(output, folder) for output in stage.outputs.values()]}
+            write_json(path, begun_record)
+            record = _run(stage, begun_record, progress)
             write_json(path, record)
         results.append(StageResult(stage.name, record["seconds"], record["result"], was_run))
         ended(results[-1])
     return results
 
 
-def _run(stage: Stage, key: Mapping[str, object], progress: StageProgress) -> dict[str, object]:
+def check_outputs(stages: Sequence[Stage], records: str | os.PathLike[str]) -> None:
+    """Checks that the stages remove and overwrite nothing but what earlier runs of them made.
+
+    Args:
+        stages, records: see `run_stages`.
+
+    Raises:
+        InputError: if an input that no earlier stage makes is an output of a stage or lies in one, or if an output
+            exists that no earlier run made.
+    """
+    written = {os.path.realpath(path): path for stage in stages for path in stage.outputs.values()}
+    made: set[str] = set()
+    for stage in stages:
+        for path in stage.inputs.values():
+            containing = written.keys() & _containing(path)
+            if containing and not made & containing:
+                place = written[containing.pop()]
+                raise InputError(
+                    "found an input that is also an output"
+                    if place == path
+                    else f"found an input in the output {place}",
+                    "expected inputs that the stages neither write nor remove",
+                    "give another --output",
+                    path,
+                )
+        made |= {os.path.realpath(path) for path in stage.outputs.values()}
+    outputs = [(stage.name, name, path) for stage in stages for name, path in stage.outputs.items()]
+    ours = made_before(outputs, records)
+    for _, _, path in outputs:
+        if os.path.lexists(path) and path not in ours:
+            raise InputError(
+                "found this file or folder, which no earlier run made",
+                "expected to write a new one",
+                "move it, or give another --output",
+                path,
+            )
+
+
+def _containing(path: pathlib.Path) -> set[str]:
+    """Returns a path and all folders that contain it, with the symbolic links in them resolved and without."""
+    given, resolved = (pathlib.Path(place) for place in (os.path.abspath(path), os.path.realpath(path)))
+    return {os.path.realpath(place) for start in (given, resolved) for place in (start, *start.parents)}
+
+
+def made_before(
+    outputs: Iterable[tuple[str, str, pathlib.Path]], records: str | os.PathLike[str]
+) -> list[pathlib.Path]:
+    """Returns those of the outputs that earlier runs made, or began to make.
+
+    Args:
+        outputs: tuples of the name of a stage, the name of an output in `Stage.outputs`, and its path.
+        records: directory of the records.
+    """
+    folder = pathlib.Path(records)
+    found = {path.stem: read_record(path) for path in folder.glob("*.json")}
+    # Other options may make the same file by another stage.
+    made = {os.path.realpath(folder / path) for record in found.values() for path in record.get("paths", ())}
+    return [
+        path
+        for stage, name, path in outputs
+        if os.path.realpath(path) in made or (stage in found and _has_output(found[stage], name))
+    ]
+
+
+def _has_output(record: Mapping[str, Json], name: str) -> bool:
+    """Returns whether a record without paths, by an earlier version or damaged, is that of a stage with this output."""
+    return "paths" not in record and ("outputs" not in record or name in record["outputs"])
+
+
+def _run(stage: Stage, begun_record: Mapping[str, object], progress: StageProgress) -> dict[str, object]:
     """Runs a stage and returns its record."""
     start = time.monotonic()
     for output in stage.outputs.values():
@@ -201,7 +277,7 @@ def _run(stage: Stage, key: Mapping[str, object], progress: StageProgress) -> di
     result = dict(stage.run(progress) or {})
     # A training that was continued reports its whole duration.
     seconds = max(time.monotonic() - start, result.get("seconds", 0.0))
-    return {**key, "outputs": _checksums(stage), "seconds": round(seconds, 1), "result": result}
+    return {**begun_record, "outputs": _checksums(stage), "seconds": round(seconds, 1), "result": result}
 
 
 def _checksums(stage: Stage) -> dict[str, str] | None:

@@ -41,6 +41,7 @@ class StagedFolder:
         url: str. The remote folder.
         existing: bool. Whether to copy the files of the remote folder to it at the start. Defaults to `False`.
         last: list of str. Names of the files to upload last, in this order, because they refer to the others. Optional.
+        first: str. Name of a folder in it whose files are uploaded first. Optional.
         only: callable of the name of a remote file, relative to the folder, which says whether to copy it. The folders
             of files that are not copied are created empty. Defaults to all files.
         after_errors: bool. Whether to upload the files after an exception, too, so that the work can continue later.
@@ -55,11 +56,12 @@ class StagedFolder:
         url: str,
         existing: bool = False,
         last: Sequence[str] = (),
+        first: str | None = None,
         only: Callable[[str], bool] = lambda name: True,
         after_errors: bool = False,
     ) -> None:
-        self._url, self._existing, self._last, self._only = url, existing, last, only
-        self._after_errors = after_errors
+        self._url, self._existing, self._last, self._first = url, existing, last, first
+        self._only, self._after_errors = only, after_errors
         self._uploaded: dict[str, _Stamp] = {}
         self._stack = contextlib.ExitStack()
         self._executor = concurrent.futures.ThreadPoolExecutor(1)
@@ -111,6 +113,7 @@ class StagedFolder:
         }
         names = [name for name in files if not any(part.startswith(".") for part in name.split("/"))]
         names.sort(key=lambda name: self._last.index(base) if (base := name.rpartition("/")[2]) in self._last else -1)
+        names.sort(key=lambda name: name.partition("/")[0] != self._first)
         return {name: files[name] for name in names}
 
     def _opened(self) -> dict[str, tuple[BinaryIO, _Stamp] | None]:
@@ -188,14 +191,19 @@ class LocalFiles:
 
     They are removed at the end of the `with` block.
 
+    Args:
+        staged: dict from the URL of a folder to its copy on this machine, in which its files are found. Other names
+            have no effect. Defaults to none.
+
     Example:
 
         with LocalFiles() as local:
             program(local.path("s3://bucket/table.gz"), local.path("local.gz"))
     """
 
-    def __init__(self) -> None:
+    def __init__(self, staged: Mapping[FilePath, pathlib.Path] | None = None) -> None:
         self._stack, self._copies = contextlib.ExitStack(), dict[str, str]()
+        self._staged = {joined(url, ""): folder for url, folder in (staged or {}).items() if is_url(url)}
 
     def __enter__(self) -> Self:
         return self
@@ -209,8 +217,8 @@ class LocalFiles:
         Raises:
             InputError: if there is no such file, or it cannot be read.
         """
-        url = os.fspath(path)
-        if not is_url(path):
+        url = os.fspath(self.in_staged(path))
+        if not is_url(url):
             return url
         if url not in self._copies:
             folder, _, name = url.rpartition("/")
@@ -218,6 +226,14 @@ class LocalFiles:
             fetch(url, copy)
             self._copies[url] = os.fspath(copy)
         return self._copies[url]
+
+    def in_staged(self, path: FilePath) -> FilePath:
+        """Returns the path in the copy of a folder of `staged` if the URL is in this folder, otherwise `path`."""
+        if is_url(path):
+            for url, folder in self._staged.items():
+                if os.fspath(path).startswith(url):
+                    return folder / os.fspath(path).removeprefix(url)
+        return path
 
 
 def _fetch_folder(url: str, folder: pathlib.Path, only: Callable[[str], bool]) -> None:

@@ -164,7 +164,10 @@ def test_several_students_are_averaged(teachers, texts, tmp_path):
     for mean, *both in zip(*(model.get_weights() for model in (student, *each)), strict=True):
         np.testing.assert_allclose(mean, np.mean(both, axis=0), rtol=1e-5, atol=1e-7)
     # A run that was killed before it recorded the average writes it again.
-    (tmp_path / "out" / "stages" / "average.json").unlink()
+    record = tmp_path / "out" / "stages" / "average.json"
+    began = {name: value for name, value in json.loads(record.read_text()).items() if name != "outputs"}
+    assert began["paths"] == ["../student"]
+    record.write_text(json.dumps(began))
     again = distill(teachers, output=tmp_path / "out", training=training, **settings, **texts)
     assert [stage.was_run for stage in again.stages] == [False] * 4 + [True]
 
@@ -189,6 +192,45 @@ def test_further_students_begin_with_the_weights_of_the_first(teachers, texts, t
     one = {**settings, "translations": 1, "students": 1}
     distill(teachers, output=tmp_path / "out", preset=str(preset), training=TRAINING, **one, **texts)
     assert not any((tmp_path / "out" / name).exists() for name in ("train.source", "first.target"))
+
+
+@pytest.mark.usefixtures("eager", "uncompiled")
+def test_files_that_the_tool_did_not_make_are_never_removed(teachers, texts, tmp_path):
+    out = tmp_path / "out"
+    settings = {"num_beams": 2, "updates": 1, "training": TRAINING, "model": MODEL, "translations": 2}
+    out.mkdir()
+    corpus = {}
+    for side, name in (("source", "train.source"), ("target", "evaluation.txt")):
+        corpus[side] = texts[side].rename(out / name)
+    with pytest.raises(InputError, match="train.source: found an input that is also an output"):
+        distill(teachers, output=out, **corpus, **settings)
+    result = distill(teachers, output=out, **corpus, **{**settings, "translations": 1})
+    student = out / "student"
+    with pytest.raises(InputError, match="student: found an input that is also an output"):
+        distill([student], output=out, **corpus, **{**settings, "translations": 1})
+    assert ModelDirectory.load(student).model and result.student == student
+    # With another corpus, the files of the first are still there, though they have the names of texts of the tool.
+    for side, path in corpus.items():
+        texts[side].write_text(path.read_text())
+    distill(teachers, output=out, **texts, **{**settings, "translations": 1})
+    assert (out / "train.source").read_text() == texts["source"].read_text()
+    assert (out / "evaluation.txt").read_text() == texts["target"].read_text()
+    with pytest.raises(InputError, match="train.source: found this file or folder, which no earlier run made"):
+        distill(teachers, output=out, **texts, **settings)
+    test = {"test_source": texts["source"], "test_target": texts["target"]}
+    with pytest.raises(InputError, match="evaluation.txt: found this file or folder, which no earlier run made"):
+        distill(teachers, output=out, **texts, **test, **{**settings, "translations": 1})
+    assert (out / "student").exists()
+
+
+@pytest.mark.usefixtures("eager", "uncompiled")
+def test_a_remote_teacher_in_the_results_is_an_error(teachers, texts, tmp_path):
+    settings = {"num_beams": 2, "updates": 1, "training": TRAINING, "model": MODEL}
+    folder = "memory://distilled"
+    student = distill(teachers, output=folder, **texts, **settings).student
+    with pytest.raises(InputError, match="student: found an input that is also an output"):
+        distill([student], output=f"{folder}/", **texts, **settings)
+    assert ModelDirectory.load(student).model
 
 
 def test_the_length_of_a_students_training():

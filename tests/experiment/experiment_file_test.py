@@ -8,6 +8,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.experiment.experiment import plan_stages
 from keras_encdec.experiment.experiment_file import experiment_names, load_experiment
 from keras_encdec.experiment.moses import PROGRAMS, TUNER
+from keras_encdec.experiment.stage_runner import check_outputs
 from keras_encdec.runtime.remote_folders import LocalFiles
 
 FILES = ("train.en", "train.fr", "dev.en", "dev.fr", "test.en", "test.fr", "table.gz", "dev.nbest", "test.nbest", "ini")
@@ -200,6 +201,18 @@ COUNTS = "".join(f'[features.{name}]\nkind = "sentences"\nmodel_dir = "."\ncount
 def test_a_mistake_in_the_configuration_is_an_error_that_names_it(load, text, message):
     with pytest.raises(InputError, match=message):
         load(text)
+
+
+@pytest.mark.parametrize(
+    "baseline", ['weights = "out/baseline/weights"', 'phrase_table = "out/baseline/table.gz"'], ids=["weights", "table"]
+)
+def test_the_results_of_an_earlier_run_cannot_be_its_inputs(baseline, load, tmp_path):
+    file = tmp_path / "out" / "baseline" / baseline.split("/")[-1].rstrip('"')
+    file.parent.mkdir(parents=True)
+    file.write_text("x")
+    config = load(DATA + TEXT + f"[baseline]\n{baseline}\n" + ROWS.replace('["RNN"]', "[]"))
+    with pytest.raises(InputError, match="found an input in the output .*baseline, expected inputs that the stages"):
+        check_outputs(plan_stages(config, tmp_path / "out", LocalFiles()), tmp_path / "out" / "stages")
 
 
 def test_a_missing_configuration_is_an_error(tmp_path):

@@ -152,6 +152,66 @@ def test_runs_a_stage_again_if_its_record_is_damaged(files):
     assert run(files) == ["doubled"]
 
 
+def test_an_input_in_an_output_is_an_error_and_stays(files):
+    run(files)
+    for text in (files / "out" / "doubled", files / "out" / "doubled" / "twice", files / "link"):
+        if text.name == "link":
+            text.symlink_to(files / "out" / "doubled" / "twice")
+        stage = Stage("double", double, {"text": text}, {"output": files / "out" / "doubled"})
+        with pytest.raises(InputError, match="found an input .* output.*, expected inputs that the stages neither"):
+            run_stages([*stages(files)[:1], stage], files / "records")
+    assert (files / "out" / "doubled" / "twice").read_text() == "a ba b"
+
+
+def test_an_input_in_the_output_of_an_earlier_stage_is_no_error(files):
+    last = Stage(
+        "last",
+        join,
+        {"first": files / "a", "second": files / "out" / "doubled" / "twice"},
+        {"output": files / "out" / "last"},
+    )
+    run_stages([*stages(files), last], files / "records")
+    assert (files / "out" / "last").read_text() == "a a ba b"
+
+
+def test_a_file_in_the_place_of_an_output_is_an_error_and_stays(files):
+    (files / "out" / "doubled").mkdir(parents=True)
+    (files / "out" / "doubled" / "mine").write_text("mine")
+    with pytest.raises(InputError, match="doubled: found this file or folder, which no earlier run made, .*--output"):
+        run(files)
+    assert (files / "out" / "doubled" / "mine").read_text() == "mine"
+    assert not (files / "records").exists() and not (files / "out" / "joined").exists()
+
+
+def test_another_stage_may_replace_what_a_stage_made(files):
+    run(files)
+    run_stages(
+        [Stage("other", double, {"text": files / "a"}, {"output": files / "out" / "doubled"})], files / "records"
+    )
+    assert (files / "out" / "doubled" / "twice").read_text() == "aa"
+    assert run(files) == ["doubled"]
+
+
+def test_records_of_earlier_versions_without_paths_still_count(files):
+    run(files)
+    for path in (files / "records").iterdir():
+        record = json.loads(path.read_text())
+        del record["paths"]
+        path.write_text(json.dumps(record))
+    assert run(files) == []
+    (files / "a").write_text("other")
+    assert run(files) == ["joined", "doubled"]
+
+
+def test_an_output_that_an_earlier_run_of_the_stage_did_not_have_is_not_removed(files):
+    run(files)
+    (files / "out" / "more").write_text("mine")
+    outputs = {"output": files / "out" / "joined", "more": files / "out" / "more"}
+    with pytest.raises(InputError, match="more: found this file or folder, which no earlier run made"):
+        run_stages([Stage("join", join, {"first": files / "a", "second": files / "b"}, outputs)], files / "records")
+    assert (files / "out" / "more").read_text() == "mine"
+
+
 def test_the_seconds_that_a_function_returns_count_if_they_are_more(files):
     def trained(output):
         output.write_text("x")

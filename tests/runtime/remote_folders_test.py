@@ -10,7 +10,7 @@ import pytest
 from object_store import moto_port, store  # noqa: F401  # fixtures
 
 from keras_encdec.errors import InputError
-from keras_encdec.runtime import remote
+from keras_encdec.runtime import remote, remote_folders
 from keras_encdec.runtime.files import read_contents
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.remote_folders import LocalFiles, StagedFolder, local_copy
@@ -20,6 +20,21 @@ fsspec = pytest.importorskip("fsspec")
 LINES = [b"%d %s" % (i, random.Random(i).randbytes(40).hex().encode()) for i in range(3000)]
 TEXT = b"\n".join(LINES) + b"\n"
 needs_store = pytest.mark.usefixtures("store")
+
+
+def test_a_folder_may_be_uploaded_first(monkeypatch):
+    written = []
+
+    def output(url):
+        written.append(url)
+        return remote.RemoteOutput(url)
+
+    monkeypatch.setattr(remote_folders, "RemoteOutput", output)
+    with StagedFolder("memory://first/folder", first="records") as folder:
+        for name in ("a", "records/b", "z"):
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_bytes(b"x")
+    assert written == [f"memory://first/folder/{name}" for name in ("records/b", "a", "z")]
 
 
 @needs_store
