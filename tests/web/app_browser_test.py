@@ -101,6 +101,20 @@ def test_typed_text_is_translated_scored_and_escaped(browser, address):
     assert browser.get_log("browser") == []
 
 
+def test_perplexities_have_three_digits(browser, address):
+    opened(browser, address, 1400)
+    shown = {
+        1: "1.00",
+        12.345: "12.3",
+        999.4: "999",
+        999.6: "1,000",
+        1234: "1,230",
+        98765: "98,800",
+        1e6: "> 1,000,000",
+    }
+    assert browser.execute_script("return arguments[0].map(threeDigits)", list(shown)) == list(shown.values())
+
+
 # Answers about "la" come late, whether they are still wanted or not.
 LATE = """
 const timely = window.fetch;

@@ -38,6 +38,13 @@ function probability(value) {
   return `${digits} × 10⁻${[...exponent].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("")}`;
 }
 
+function threeDigits(perplexity) {
+  if (perplexity >= 1e6) return "> 1,000,000";
+  const rounded = Number(perplexity.toPrecision(3));
+  // From 1,000 on, toPrecision would write an exponent.
+  return rounded < 1000 ? perplexity.toPrecision(3) : rounded.toLocaleString("en");
+}
+
 const spread = (target) => `p = ${probability(target.probability)}, ln p = ${logProb(target.log_prob)} nats`;
 
 // A newer request to an endpoint replaces an older one: the older one is aborted, and its answer is ignored.
@@ -195,7 +202,7 @@ const QUESTIONS = {
   },
   score({target, perplexity}, place) {
     const rows = [["ln p", `${logProb(target.log_prob)} nats`], ["p", probability(target.probability)],
-      ["perplexity per token", perplexity < 1e6 ? perplexity.toPrecision(3).replace(/e\+.*/, "") : "> 1,000,000"]];
+      ["perplexity per token", threeDigits(perplexity)]];
     const unknown = target.words.filter(({known}) => !known).map(({word}) => word);
     place.replaceChildren(element("dl", {class: "numbers-of-pair"}, ...rows.flatMap(([name, value]) =>
       [element("dt", {}, name), element("dd", {}, value)])), tokens(target.tokens, "Tokens and their probabilities"),
