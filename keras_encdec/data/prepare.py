@@ -20,7 +20,13 @@ from keras_encdec.runtime.open_output import write_file
 from keras_encdec.runtime.settings_files import read_parsed
 from keras_encdec.runtime.unfinished import unfinished
 from keras_encdec.text import END, FIRST_WORD, UNKNOWN, Vocabulary, most_frequent
-from keras_encdec.text.vocabulary import POSITION_WORDS, character_vocabulary, position_word_indices, spelled
+from keras_encdec.text.vocabulary import (
+    POSITION_WORDS,
+    UNKNOWN_WORD,
+    character_vocabulary,
+    position_word_indices,
+    spelled,
+)
 
 Number = TypeVar("Number", bound=np.generic)
 Ids = npt.NDArray[np.int32]
@@ -164,7 +170,8 @@ def prepare(
         tuple: PreparedPairs, the source Vocabulary and the target Vocabulary.
 
     Raises:
-        InputError: when no pair is left, when the folder has other files, or when the disk is full.
+        InputError: when no pair is left, when a side has no word but `UNKNOWN_WORD`, when the folder has other files,
+            or when the disk is full.
     """
     folder = pathlib.Path(folder)
     shortlists = shortlist if isinstance(shortlist, tuple) else (shortlist, shortlist)
@@ -192,6 +199,15 @@ def prepare(
                     "expected at least one to train on",
                     "check the input file and its format, or raise --max_length",
                 )
+            for name, given, vocabulary, side in zip(
+                ("source", "target"), vocabularies, (source, target), spill.sides, strict=True
+            ):
+                if given is None and not len(vocabulary) and UNKNOWN_WORD in side.numbers:
+                    raise InputError(
+                        f"found only {UNKNOWN_WORD} on the {name} side",
+                        "expected words to train on",
+                        "check the input file and its format",
+                    )
             write_file(folder / SUMMARY, json.dumps(counts, indent=1).encode())
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)

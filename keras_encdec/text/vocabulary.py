@@ -133,6 +133,8 @@ def _checked(words: Sequence[str], path: FilePath) -> Sequence[str]:
 def most_frequent(counts: Mapping[str, int], size: int, reserved: Sequence[str] = ()) -> Vocabulary:
     """Makes a vocabulary of the most frequent words. Equally frequent words are ranked in code point order.
 
+    `UNKNOWN_WORD` is left out: in text that a model wrote, it stands for the unknown word, and is encoded as such.
+
     Args:
         counts: mapping from a word to its number of occurrences.
         size: int. The maximum number of words, those in `reserved` included.
@@ -142,7 +144,7 @@ def most_frequent(counts: Mapping[str, int], size: int, reserved: Sequence[str] 
     Returns:
         Vocabulary.
     """
-    others = [(word, count) for word, count in counts.items() if word not in reserved]
+    others = [(word, count) for word, count in counts.items() if word not in (UNKNOWN_WORD, *reserved)]
     ranked = sorted(others, key=lambda item: (-item[1], item[0]))[: max(0, size - len(reserved))]
     return Vocabulary([*(word for word, _ in ranked), *reserved])
 

@@ -49,8 +49,14 @@ def test_the_prepared_pairs_are_the_unique_pairs_of_the_input(tmp_path_factory, 
             prepare(pairs, folder, max_length=max_length, seed=seed)
         assert not folder.exists()
         return
+    if any({word for pair in kept for word in pair[side]} == {"<unk>"} for side in (0, 1)):
+        with pytest.raises(InputError, match="found only <unk> on the (source|target) side, expected words"):
+            prepare(pairs, folder, max_length=max_length, seed=seed)
+        assert not folder.exists()
+        return
     prepared, source, target = prepare(iter(pairs), folder, max_length=max_length, seed=seed)
     assert collections.Counter(words(prepared, source, target)) == collections.Counter(kept)
+    assert "<unk>" not in {*source.words, *target.words}
     summary = prepared.summary
     assert summary["read"] == len(pairs) and summary["empty"] == len(pairs) - len(full)
     assert summary["unique"] == len(prepared) == len(kept)
@@ -206,6 +212,19 @@ def test_unknown_target_words_become_position_words(tmp_path):
     # They count as unknown nevertheless.
     summary = prepared.summary
     assert summary["unique"] == 5 and summary["target_unknown"] == 4 and summary["source_unknown"] == 3
+
+
+def test_the_spelling_of_the_unknown_word_in_the_text_is_the_unknown_word(tmp_path):
+    pairs = pairs_of("a <unk>|x <unk>", "<unk>|y")
+    prepared, source, target = prepare(pairs, tmp_path / "p")
+    assert sorted(ids(prepared)) == [((1, END), (4, END)), ((3, 1, END), (3, 1, END))]
+    assert (prepared.summary["source_unknown"], prepared.summary["target_unknown"]) == (2, 1)
+    # A given vocabulary, such as that of a model which knows it as a word, decides.
+    given = Vocabulary(["<unk>", "x"])
+    prepared, _, _ = prepare(pairs, tmp_path / "p", vocabularies=(None, given))
+    assert ((3, 1, END), (4, 3, END)) in ids(prepared)
+    prepared, _, target = prepare(aligned("a|<unk>|0-0", "a|x|0-0"), tmp_path / "p", position_words=True)
+    assert target.words == ["x", *POSITION_WORDS] and (("a",), ("unkpos_0",)) in words(prepared, source, target)
 
 
 def test_position_words_in_the_text_are_the_same_words(tmp_path):

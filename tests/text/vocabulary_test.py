@@ -98,6 +98,11 @@ def test_the_most_frequent_words_are_kept_and_ties_do_not_depend_on_order():
     assert most_frequent(counts, 100).words == ["the", "a", "b", "é", "rare"]
 
 
+def test_the_spelling_of_the_unknown_word_is_the_unknown_word():
+    vocabulary = most_frequent({"<unk>": 9, "a": 2, "b": 1}, 2)
+    assert vocabulary.words == ["a", "b"] and vocabulary.encode(["<unk>"]) == [UNKNOWN, END]
+
+
 def test_reserved_words_leave_room_for_others_or_none():
     counts = {"a": 3, "b": 2, "c": 1}
     assert most_frequent(counts, 4, ["x", "b"]).words == ["a", "c", "x", "b"]
@@ -107,5 +112,6 @@ def test_reserved_words_leave_room_for_others_or_none():
 @given(st.dictionaries(st.text(min_size=1), st.integers(1, 5), min_size=1), st.integers(1, 10))
 def test_no_word_left_out_is_more_frequent_than_one_kept(counts, size):
     words = most_frequent(counts, size).words
+    counts.pop("<unk>", None)
     assert len(words) == min(size, len(counts))
     assert min(counts[word] for word in words) >= max((counts[w] for w in counts.keys() - set(words)), default=0)
