@@ -288,7 +288,7 @@ def test_commands_do_what_the_pages_say(folder, outputs):
 
 def test_the_experiment_of_the_guide_can_be_read(folder, outputs):
     for name in ("val.nbest.gz", "test.nbest.gz"):
-        (folder / name).touch()
+        (folder / name).write_text("0 ||| le chat ||| LM0= -4.5 ||| -4.5\n")
     (block,) = re.findall(r"```toml\n(.*?)```", read("docs/guides/experiment.md"), re.DOTALL)
     (folder / "experiment.toml").write_text(block, encoding="utf-8")
     config = load_experiment(folder / "experiment.toml")

@@ -7,7 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from keras_encdec.errors import FilePath
 from keras_encdec.experiment import moses, stage_functions
-from keras_encdec.experiment.experiment_config import DATA_FILES, ExperimentConfig, FeatureConfig
+from keras_encdec.experiment.experiment_config import (
+    DATA_FILES,
+    VALIDATED_ON,
+    ExperimentConfig,
+    FeatureConfig,
+)
 from keras_encdec.experiment.experiment_file import load_experiment
 from keras_encdec.experiment.results import ExperimentResult, draw_results, read_result, write_results
 from keras_encdec.experiment.stage_runner import (
@@ -268,6 +273,11 @@ class _Plan:
         config, data = feature.training_settings()
         options = data.to_dict()
         files |= {option: self._path(options.pop(option)) for option in DATA_FILES if options.get(option)}
+        if validation := feature.validation(data):
+            files |= zip(VALIDATED_ON[feature.kind], map(self._path, validation), strict=True)
+            del options["validation"]
+        if config.initial_model:
+            files["configured_model"] = model_path(self._local.in_staged(config.initial_model))
         settings: dict[str, object] = {"config": config.to_dict(), "data": options}
         return self._add(f"train-{name}", stage_functions.train_model, files, {"model_dir": f"models/{name}"}, settings)
 

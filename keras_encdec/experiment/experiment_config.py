@@ -10,10 +10,10 @@ from keras_encdec.data.alignment import DEFAULT_ALIGNER, DEFAULT_SYMMETRIZATION
 from keras_encdec.datasets import libreoffice_en_fr
 from keras_encdec.smt.decoder.phrase_search import DecodingOptions
 from keras_encdec.smt.extraction.extraction_options import ExtractionOptions
-from keras_encdec.smt.ngrams.ngram_estimation import NgramOptions
+from keras_encdec.smt.ngrams.ngram_estimation import LARGEST_ORDER, NgramOptions
 from keras_encdec.smt.tuning.decoder_tuning import DecoderTuningOptions
 from keras_encdec.smt.tuning.tune import TuningOptions
-from keras_encdec.trainers.training_config import TrainingConfig
+from keras_encdec.trainers.training_config import TrainingConfig, check_together
 from keras_encdec.trainers.training_data import TrainingData
 
 SYSTEMS = ("lists", "decoder", "moses")
@@ -123,6 +123,12 @@ class BaselineConfig(Configuration):
                 raise ConfigurationError(
                     f"found {{{name}}} with {{system}}=%s, expected it with %s", self.system, system
                 )
+        if self.system == "decoder" and self.ngram_order > LARGEST_ORDER:
+            raise ConfigurationError(
+                "found {ngram_order}=%d with {system}=decoder, expected at most %d, which KenLM reads",
+                self.ngram_order,
+                LARGEST_ORDER,
+            )
         given = [name for name in (*_USED_BY, *_TO_MAKE) if getattr(self, name) != getattr(type(self), name)]
         for name in given:
             systems = _USED_BY.get(name, _MAKING)
@@ -151,8 +157,18 @@ class TuningConfig(Configuration):
     )
 
 
-# The settings in a feature's table `data` that name files.
+# The settings in a feature's table `data` that name files, apart from those to validate on.
 DATA_FILES = ("source_vocabulary", "target_vocabulary", "alignment", "validation_alignment")
+# The settings in `encdec-train` that name what to train on, which a feature's kind decides.
+_TEXT = ("phrase_table", "tsv", "source", "target", "input", "format")
+# The files of the experiment that a model of each kind is trained and validated on, by their names in TrainingData and
+# in `train_model`.
+_TRAINED_ON = {"phrases": ("phrase_table",), "language_model": ("target",), "sentences": ("source", "target")}
+VALIDATED_ON = {
+    "phrases": ("validation",),
+    "language_model": ("validation_target",),
+    "sentences": ("validation_source", "validation_target"),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -211,8 +227,27 @@ class FeatureConfig(Configuration):
         preset = load_preset(self.preset)
         TrainingConfig.check_names(self.training)
         TrainingData.check_names(self.data)
+        for name in _TEXT:
+            if name in self.data:
+                raise ConfigurationError(
+                    f"found {{{name}}} in its table data, expected none: {{kind}} decides what the model is trained on"
+                )
         data = TrainingData.from_preset(preset.path, **self.data)
-        return TrainingConfig.from_preset(preset.path, model=dict(self.model), **self.training), data
+        if data.reverse:
+            raise ConfigurationError("found {reverse}, expected a model of p(target | source), whose scores are added")
+        config = TrainingConfig.from_preset(preset.path, model=dict(self.model), **self.training)
+        default = () if self.kind == "phrases" else VALIDATED_ON[self.kind]
+        validation = self.validation(data) or default
+        check_together(config, data.replace(validation=validation, **dict.fromkeys(_TRAINED_ON[self.kind], "file")))
+        return config, data
+
+    def validation(self, data: TrainingData) -> tuple[str, ...]:
+        """Returns the files that the feature names to validate on, and none of its preset's; see `VALIDATED_ON`.
+
+        Args:
+            data: those of `training_settings`.
+        """
+        return data.validation if "validation" in self.data else ()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import TypeVar
 
-from keras_encdec.architectures.architecture_registry import preset_names, toml_files
+from keras_encdec.architectures.architecture_registry import TABLES, preset_names, toml_files
 from keras_encdec.configuration import Configuration, ConfigurationError
 from keras_encdec.errors import FilePath, InputError, shortened
 from keras_encdec.experiment.experiment_config import (
@@ -22,8 +22,16 @@ from keras_encdec.experiment.experiment_config import (
     TuningConfig,
 )
 from keras_encdec.experiment.moses import check_programs
-from keras_encdec.runtime.files import beside, is_file
+from keras_encdec.formats import InputLines
+from keras_encdec.formats.feature_weights import DECODER_FEATURES
+from keras_encdec.formats.nbest_line import parse_features, parse_nbest_line
+from keras_encdec.formats.record_reader import MalformedLine
+from keras_encdec.model_config import model_path, packaged_models
+from keras_encdec.runtime.files import beside, exists, is_file, is_url
 from keras_encdec.runtime.settings_files import check_exists, read_toml
+
+# The features that `counts` adds.
+COUNTS = ("Unknown0", "Length0")
 
 Section = TypeVar("Section", bound=Configuration)
 
@@ -77,22 +85,26 @@ class _Reader:
             features,
             tuple(self._section(RowConfig, "rows", row) for row in rows),
         )
+        self._check_files(config)
         self._check_features(config)
         self._check_rows(config)
-        self._check_files(config)
         return config
 
     def _feature(self, name: str, values: object) -> FeatureConfig:
         section = f"features.{name}"
         table = dict(self._table(section, values))
-        data = table.get("data")
-        if isinstance(data, dict):
-            table["data"] = self._with_paths(data, DATA_FILES)
+        model, training, data = (self._table(f"{section}.{part}", table.get(part, {})) for part in TABLES)
+        initial = training.get("initial_model")
+        if not isinstance(initial, str) or initial not in packaged_models() or exists(beside(self._path, initial)):
+            training = self._with_paths(training, ("initial_model",))
+        data = self._with_paths(data, (*DATA_FILES, "validation"))
+        table |= {"model": model, "training": training, "data": data}
         preset = table.get("preset")
         from_file = isinstance(preset, str) and preset not in preset_names() and is_file(beside(self._path, preset))
         return self._section(FeatureConfig, section, table, ("model_dir", "preset") if from_file else ("model_dir",))
 
     def _check_features(self, config: ExperimentConfig) -> None:
+        baseline = _baseline_features(config.baseline)
         for name, feature in config.features.items():
             where = f"in [features.{name}]"
             if not re.fullmatch(r"[A-Za-z][A-Za-z0-9]*", name):
@@ -101,6 +113,13 @@ class _Reader:
             if feature.of and (other is None or other.kind != "phrases"):
                 raise self._error(f"found of={shortened(feature.of)} {where}", "expected a feature of kind phrases")
             self._check_training(config, feature, where)
+            taken = baseline & ({f"{name}0"} | ({*COUNTS} if feature.counts else set()))
+            if taken:
+                raise self._error(
+                    f"found the feature {min(taken)} {where}, which the lists of [baseline] already have",
+                    "expected a new feature",
+                    "give it another name" if f"{name}0" in taken else "drop counts",
+                )
 
     def _check_rows(self, config: ExperimentConfig) -> None:
         names = [row.name for row in config.rows]
@@ -117,6 +136,12 @@ class _Reader:
                     f"found a feature twice in the row {shortened(row.name)}", "expected each feature once"
                 )
             counting = [name for name in row.features if config.features[name].counts]
+            for name in row.features:
+                if counting and f"{name}0" in COUNTS:
+                    raise self._error(
+                        f"found the feature {name} in the row {shortened(row.name)}",
+                        f"expected another name, as the counts of {counting[0]} are {' and '.join(COUNTS)}",
+                    )
             if len(counting) > 1:
                 found = f"found counts of {' and '.join(counting)} in the row {row.name}"
                 raise self._error(
@@ -141,18 +166,23 @@ class _Reader:
     def _check_training(self, config: ExperimentConfig, feature: FeatureConfig, where: str) -> None:
         if feature.model_dir:
             check_exists(feature.model_dir, f"model_dir {where}", self._path)
-        for name in DATA_FILES:
-            if feature.data.get(name):
-                check_exists(feature.data[name], f"{name} {where}", self._path)
         if feature.kind == "phrases" and config.baseline.system == "lists" and not config.baseline.phrase_table:
             raise self._error(f"found kind=phrases {where}", "expected phrase_table in [baseline] with it")
         if feature.preset:
             if feature.kind != "phrases" and "train_source" not in config.data.files:
                 raise self._error(f"found a model to train {where}", "expected train_source and train_target in [data]")
             try:
-                feature.training_settings()
+                training, data = feature.training_settings()
             except ConfigurationError as error:
                 raise self._error(f"{error} {where}") from None
+            named = [(name, getattr(data, name)) for name in DATA_FILES if name in feature.data]
+            named += [("validation", path) for path in feature.validation(data)]
+            if training.initial_model:
+                initial = training.initial_model
+                named.append(("initial_model", initial if is_url(initial) else model_path(initial)))
+            for name, path in named:
+                if path is not None:
+                    check_exists(path, f"{name} {where}", self._path)
 
     def _section(self, kind: type[Section], name: str, values: object, paths: Collection[str] = ()) -> Section:
         """Makes the configuration of a section. `paths` lists the names of its values that are paths."""
@@ -162,9 +192,13 @@ class _Reader:
             raise self._error(f"{error} in [{name}]") from None
 
     def _with_paths(self, values: Mapping[str, object], names: Collection[str]) -> dict[str, object]:
-        """Returns the values, with relative paths resolved from the file's directory."""
-        paths = {name: path for name in names if isinstance(path := values.get(name), str)}
-        return {**values, **{name: beside(self._path, path) for name, path in paths.items()}}
+        """Returns the values, with relative paths, and lists of them, resolved from the file's directory."""
+        return {**values, **{name: self._with_path(values[name]) for name in names if name in values}}
+
+    def _with_path(self, value: object) -> object:
+        if isinstance(value, list):
+            return [self._with_path(each) for each in value]
+        return beside(self._path, value) if isinstance(value, str) else value
 
     def _table(self, name: str, values: object) -> Mapping[str, object]:
         if not isinstance(values, dict):
@@ -173,3 +207,15 @@ class _Reader:
 
     def _error(self, found: str, expected: str = "", remedy: str = "") -> InputError:
         return InputError(found, expected, remedy, self._path)
+
+
+def _baseline_features(baseline: BaselineConfig) -> set[str]:
+    """Returns the names of the features of the baseline's lists."""
+    if not baseline.dev_nbest:
+        return {*DECODER_FEATURES}
+    with InputLines(baseline.dev_nbest) as lines:
+        first = next(iter(lines), b"")
+    try:
+        return {*parse_features(parse_nbest_line(first).features)}
+    except MalformedLine:  # the first stage that reads it names the line
+        return set()

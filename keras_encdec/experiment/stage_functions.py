@@ -59,6 +59,7 @@ def train_model(
     config: Mapping[str, object],
     data: Mapping[str, object],
     initial_model: pathlib.Path | None = None,
+    configured_model: pathlib.Path | None = None,
     **files: pathlib.Path,
 ) -> dict[str, object]:
     """Trains a model, or continues an interrupted training.
@@ -69,13 +70,16 @@ def train_model(
         data: dict, `TrainingData.to_dict()` without the files of the text.
         initial_model: model directory with whose weights the training begins. Defaults to `None`: that of the
             configuration, if it names one.
+        configured_model: the initial model of the configuration, or a copy of it. It is not read, but as an input, the
+            model is trained again when it has changed. Defaults to `None`: it is not an input.
         **files: files of the text by the names of TrainingData, and `validation_source` and `validation_target`.
 
     Raises:
         TrainingStopped: after a signal.
     """
     paths = {name: str(path) for name, path in files.items()}
-    validation = tuple(paths.pop(name) for name in ("validation_source", "validation_target") if name in paths)
+    names = ("validation", "validation_source", "validation_target")
+    validation = tuple(paths.pop(name) for name in names if name in paths)
     text = TrainingData.from_dict({**data, **paths, "validation": validation})
     if initial_model:
         config = {**config, "initial_model": str(initial_model)}

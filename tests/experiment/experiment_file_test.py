@@ -48,7 +48,7 @@ features = ["RNN"]
 @pytest.fixture
 def load(tmp_path):
     for name in FILES:
-        (tmp_path / name).touch()
+        (tmp_path / name).write_text("0 ||| a ||| TM0= -1 ||| -1\n" if name.endswith(".nbest") else "")
 
     def load(text):
         (tmp_path / "experiment.toml").write_text(text)
@@ -151,6 +151,49 @@ COUNTS = "".join(f'[features.{name}]\nkind = "sentences"\nmodel_dir = "."\ncount
         ("[data", r"experiment.toml: found a file that cannot be read \(.*\), expected an experiment in TOML"),
         ("[date]\n" + WHOLE, "found the unknown section date, expected title, data, baseline"),
         ("data = 3\n" + LISTS + ROWS, "found data = 3, expected a table"),
+        (
+            WHOLE.replace("training =", "model = 3 #"),
+            r"found features.RNN.model = 3, expected a table .features.RNN.mo",
+        ),
+        (WHOLE.replace("training = {", "training = 3 #"), "found features.RNN.training = 3, expected a table"),
+        (WHOLE.replace("training =", "data = 3 #"), "found features.RNN.data = 3, expected a table"),
+        (WHOLE.replace("training =", "data = [] #"), r"found features.RNN.data = \[\], expected a table"),
+        (
+            WHOLE.replace("training =", "data = { reverse = true } #"),
+            r"found reverse, expected a model of p\(target . source\).* in \[features.RNN\]",
+        ),
+        (
+            WHOLE.replace("training =", 'data = { source = "train.en" } #'),
+            r"found source in its table data, expected none: kind decides what .* in \[features.RNN\]",
+        ),
+        (
+            WHOLE.replace("training =", 'data = { validation = ["dev.en", "dev.fr"] }\ntraining ='),
+            r"found 2 files in validation, expected 1 as for training in \[features.RNN\]",
+        ),
+        (
+            WHOLE.replace("training =", 'data = { validation = "no.gz" }\ntraining ='),
+            r"validation='.*no.gz', expected .* in \[features.RNN\]",
+        ),
+        (
+            WHOLE.replace("training =", 'data = { validation = ["no.gz"] }\ntraining ='),
+            r"found no file .*no.gz, validation in \[features.RNN\]",
+        ),
+        (
+            WHOLE.replace("updates = 2", 'updates = 2, initial_model = "none"'),
+            r"found no file .*none, initial_model in \[features.RNN\], expected one",
+        ),
+        (
+            DATA + TEXT + "[baseline]\nngram_order = 7\n" + ROWS.replace('["RNN"]', "[]"),
+            r"found ngram_order=7 with system=decoder, expected at most 6, which KenLM reads in \[baseline\]",
+        ),
+        (
+            DATA + TEXT + RNN.replace("RNN", "LM") + ROWS.replace('"RNN"', '"LM"'),
+            r"found the feature LM0 in \[features.LM\], which the lists of \[baseline\] already have, .*another name",
+        ),
+        (
+            WHOLE.replace("RNN", "Length").replace('["Length"]', '["Length", "A"]') + COUNTS,
+            "found the feature Length in the row . Length, expected another name, as the counts of A are Unknown0 and",
+        ),
         (WHOLE.replace("dev_source", "dev_sauce"), "found the unknown hyper-parameter 'dev_sauce', .* in .data"),
         (WHOLE.replace('dev_source = "dev.en"', ""), r"found no dev_source, expected a file in \[data\]"),
         (WHOLE.replace("dev.en", "dev.de"), r"found no file .*dev.de, dev_source in \[data\], expected one; check"),
@@ -213,6 +256,45 @@ def test_the_results_of_an_earlier_run_cannot_be_its_inputs(baseline, load, tmp_
     config = load(DATA + TEXT + f"[baseline]\n{baseline}\n" + ROWS.replace('["RNN"]', "[]"))
     with pytest.raises(InputError, match="found an input in the output .*baseline, expected inputs that the stages"):
         check_outputs(plan_stages(config, tmp_path / "out", LocalFiles()), tmp_path / "out" / "stages")
+
+
+def test_a_feature_that_the_lists_have_is_an_error(load, tmp_path):
+    (tmp_path / "dev.nbest").write_text("0 ||| a ||| LM0= -1 RNN0= -2 ||| -3\n")
+    with pytest.raises(InputError, match="found the feature RNN0 in .features.RNN., which the lists of"):
+        load(WHOLE)
+    (tmp_path / "dev.nbest").write_text("0 ||| a ||| LM0= -1 Length0= 2 ||| -3\n")
+    load(WHOLE)
+    with pytest.raises(InputError, match="found the feature Length0 in .features.A., .*; drop counts"):
+        load(WHOLE + COUNTS)
+    load(WHOLE + COUNTS.replace("counts = true", ""))
+
+
+def test_a_higher_order_is_for_other_systems(load, with_moses):
+    load(DATA + TEXT + with_moses + "ngram_order = 9\n" + ROWS.replace('["RNN"]', "[]"))
+
+
+def test_the_initial_model_and_pairs_to_validate_on_are_inputs_of_a_training(load, tmp_path, monkeypatch):
+    (tmp_path / "initial").mkdir()
+    (tmp_path / "initial" / "file").write_text("x")
+    mine = RNN.replace("updates = 2", 'updates = 2, initial_model = "initial"')
+    mine += 'data = { validation = ["dev.nbest"] }\n'
+    sentences = mine.replace("RNN", "S").replace("preset", 'kind = "sentences"\npreset').replace('"small"', '"gru"')
+    sentences = sentences.replace("gru", "small_sentences").replace('"dev.nbest"', '"dev.en", "test.fr"')
+    own = RNN.replace("RNN", "P").replace("updates = 2", 'updates = 2, initial_model = "libreoffice_en_fr"')
+    rows = ROWS.replace('["RNN"]', '["RNN", "S", "P"]')
+    config = load(DATA + TEXT + LISTS + mine + sentences + own + rows)
+    monkeypatch.chdir("/")
+    stages = {stage.name: stage for stage in plan_stages(config, tmp_path / "out", LocalFiles())}
+    training = stages["train-RNN"]
+    assert training.inputs["configured_model"] == tmp_path / "initial"
+    assert training.settings["config"]["initial_model"] == str(tmp_path / "initial")
+    assert training.inputs["validation"] == tmp_path / "dev.nbest" and "validation" not in training.settings["data"]
+    inputs = stages["train-S"].inputs
+    assert inputs["validation_source"] == tmp_path / "dev.en" and inputs["validation_target"] == tmp_path / "test.fr"
+    assert (stages["train-P"].inputs["configured_model"] / "config.json").is_file()
+    before = training.key()
+    (tmp_path / "initial" / "file").write_text("y")
+    assert training.key() != before
 
 
 def test_a_missing_configuration_is_an_error(tmp_path):

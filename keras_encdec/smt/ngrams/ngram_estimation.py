@@ -31,12 +31,18 @@ _FALLBACK = (0.5, 1.0, 1.5)
 _LOG10_ZERO = -99.0
 
 
+#: The largest order of the models that KenLM reads as it is usually built, such as the package `kenlm`.
+LARGEST_ORDER = 6
+
+
 @dataclasses.dataclass(frozen=True)
 class NgramOptions(EncodingOption):
     """Options of `estimate_ngrams`."""
 
     order: int = hyperparameter(
-        5, "Number of words in the longest n-grams. KenLM reads models from order 2 on, usually up to 6.", minimum=2
+        5,
+        f"Number of words in the longest n-grams. KenLM reads models from order 2 on, usually up to {LARGEST_ORDER}.",
+        minimum=2,
     )
     min_count: int = hyperparameter(
         1,
