@@ -45,7 +45,7 @@ class CountSmoothing:
     - "kneser_ney": modified absolute discounts D of the counts 1, 2 and above (Chen and Goodman 1998). The probability
       mass that they free for a source goes to targets in proportion to the number of distinct pairs that contain the
       target: p(e|f) = (c(f, e) - D + D n(f) n(e) / n) / c(f), where n(f) and n(e) count distinct pairs, and n is their
-      total. p(f|e) is computed in the same way.
+      total. p(f|e) is computed in the same way. The discounts are at most 0.9, 1.9 and 2.9.
 
     Args:
         name: str. One of `SMOOTHINGS`.
