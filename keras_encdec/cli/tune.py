@@ -61,8 +61,6 @@ def main(arguments: Arguments, options: TuningOptions) -> None:
     for remark in tuning.remarks:
         print(remark, file=sys.stderr)
     warn_of_missing(tuning.missing, "count as empty translations")
-    if tuning.hypotheses == tuning.sentences:
-        print("Every sentence has only one hypothesis, so all weights give the same result.", file=sys.stderr)
 
 
 COMMAND = task_command(

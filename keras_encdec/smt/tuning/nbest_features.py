@@ -47,6 +47,12 @@ class NBestFeatures:
         """The number of the sentence of each hypothesis: int array `(hypotheses,)`."""
         return np.repeat(np.arange(len(self.starts)), np.diff(self.starts, append=len(self.features)))
 
+    @property
+    def is_distinguished(self) -> bool:
+        """Whether a feature differs between hypotheses of a sentence."""
+        lowest, highest = (extreme.reduceat(self.features, self.starts) for extreme in (np.minimum, np.maximum))
+        return not np.array_equal(lowest, highest)
+
     def best(self, weights: Array) -> Indices:
         """Finds the row of each sentence with the highest weighted sum; among equal sums, the first row.
 

@@ -134,6 +134,7 @@ def tune(
             lists.score(begin),
             None if held_out is None else held_out.score(begin),
             tuple(tuned),
+            lists.is_distinguished,
         )
         outputs.write(tuning)
     return tuning

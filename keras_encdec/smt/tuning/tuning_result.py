@@ -47,6 +47,7 @@ class Tuning:
         initial_score: float. The score of the initial weights on the lists.
         initial_test_score: float. The score of the initial weights on the held-out lists; `None` without them.
         tuned: tuple of TunedWeights, one for each seed.
+        is_distinguished: bool. Whether a feature differs between hypotheses of a sentence. Defaults to `True`.
     """
 
     algorithm: str
@@ -58,6 +59,7 @@ class Tuning:
     initial_score: float
     initial_test_score: float | None
     tuned: tuple[TunedWeights, ...]
+    is_distinguished: bool = True
 
     @property
     def remarks(self) -> list[str]:
@@ -76,6 +78,10 @@ class Tuning:
                 f"The lists in their own order have a better score ({self.metric} {self.initial_score:.2f}) than the "
                 f"weights that the search found ({self.best.score:.2f}); give the initial weights with --weights."
             )
+        if self.hypotheses == self.sentences:
+            remarks.append("Every sentence has only one hypothesis, so all weights give the same result.")
+        elif not self.is_distinguished:
+            remarks.append("No feature distinguishes hypotheses of a sentence, so all weights give the same result.")
         return remarks
 
     @property

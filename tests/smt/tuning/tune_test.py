@@ -191,6 +191,20 @@ def test_the_initial_weights_are_kept_if_the_search_finds_worse_ones(files, out,
 
 
 @pytest.mark.parametrize("algorithm", ["mert", "mira", "pro"])
+def test_features_that_distinguish_nothing_are_reported(files, algorithm):
+    assert not tuned(files, algorithm=algorithm).remarks
+    (files / "equal").write_text(
+        "0 ||| a b c ||| LM0= -1 ||| 0\n0 ||| a b ||| LM0= -1 ||| 0\n1 ||| d ||| LM0= -2 ||| 0\n"
+    )
+    tuning = tune([files / "equal"], [files / "ref"], algorithm=algorithm)
+    expected = "No feature distinguishes hypotheses of a sentence, so all weights give the same result."
+    assert tuning.remarks == [expected]
+    (files / "one").write_text("0 ||| a b c ||| LM0= -1 ||| 0\n1 ||| d ||| LM0= -2 ||| 0\n")
+    (remark,) = tune([files / "one"], [files / "ref"], algorithm=algorithm).remarks
+    assert remark.startswith("Every sentence has only one hypothesis")
+
+
+@pytest.mark.parametrize("algorithm", ["mert", "mira", "pro"])
 def test_weights_are_bounded(files, algorithm):
     with pytest.raises(InputError, match=r"found the weight 1e\+308 of RNN0, expected a number from"):
         tuned(files, algorithm=algorithm, other_weights={"RNN0": [1e308]})
