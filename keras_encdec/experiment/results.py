@@ -69,7 +69,7 @@ class ExperimentResult:
         lines = [head + ["published gain"] * has_published]
         lines.append(["---"] * len(lines[0]))
         for row in self.rows:
-            cells = [row.name, _mean_and_deviation(row.dev), _mean_and_deviation(row.test)]
+            cells = [row.name.replace("|", r"\|"), _mean_and_deviation(row.dev), _mean_and_deviation(row.test)]
             cells += ["" if row.gain is None else f"{row.gain:+.2f}"]
             cells += ["" if p is None else f"{p:.4f}" for p in (row.p_bootstrap, row.p_randomization)]
             if has_published:
@@ -163,6 +163,8 @@ def draw_results(result: ExperimentResult, folder: str | os.PathLike[str]) -> No
     check_extra("analysis", "The plot", "matplotlib")
     from matplotlib.figure import Figure
 
+    from keras_encdec.analysis.page.figures import literal
+
     rows = result.rows
     figure = Figure(figsize=(7.2, 1.4 + 0.5 * len(rows)), layout="constrained")
     axes = figure.subplots()
@@ -183,7 +185,7 @@ def draw_results(result: ExperimentResult, folder: str | os.PathLike[str]) -> No
                 fontsize=9,
                 color=colour,
             )
-    axes.set_yticks(range(len(rows)), [row.name for row in rows])
+    axes.set_yticks(range(len(rows)), [literal(row.name) for row in rows])
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.margins(x=0.12)
     axes.set_xlabel(f"{result.metric} (0 to 100): mean, and each tuning")

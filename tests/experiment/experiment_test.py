@@ -13,6 +13,7 @@ from keras_encdec.cli import experiment as command
 from keras_encdec.datasets import libreoffice_en_fr
 from keras_encdec.errors import InputError
 from keras_encdec.experiment import experiment, load_experiment, stage_functions
+from keras_encdec.experiment.results import ExperimentResult, RowResult, draw_results, write_results
 from keras_encdec.formats import InputLines
 
 TABLE = """a ||| A ||| 0.5 0.5 0.5 0.5 ||| 0-0 ||| 2 2 1
@@ -135,6 +136,15 @@ def test_from_lists(folder, eager, uncompiled):
     assert run(folder)[1] == []
     (folder / "experiment.toml").write_text((CONFIG % (SENTENCE, ', "Sentence"')).replace("seeds = 2", "seeds = 3"))
     assert run(folder)[1] == ["tune-0", "tune-1", "tune-2", "evaluate"]
+
+
+def test_names_of_rows_may_have_any_characters(tmp_path):
+    rows = [RowResult(name, (1.0,), (2.0,), 0.5) for name in ("costs $5", "a$b_$", "a|b")]
+    result = ExperimentResult("Title", "BLEU", "case:mixed", "mira", tuple(rows), ())
+    write_results(result, tmp_path)
+    draw_results(result, tmp_path)
+    assert "costs $5" in (tmp_path / "results.svg").read_text()
+    assert "\n| a\\|b | 1.00 | 2.00 |" in (tmp_path / "results.md").read_text()
 
 
 DECODER = """
