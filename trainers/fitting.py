@@ -93,14 +93,17 @@ def fit(
     average = RoundAverage(folder, budget, config.average_rounds, progress.rounds) if config.average_rounds else None
     bleu = _validation_bleu(config, model, validation)
     checkpoints = _checkpoints(config, progress, batches, validation, folder, budget, saved)
-    # A training killed in its first round has no best model, so that round must end even if the budget is spent.
-    if not progress.rounds or budget.done < 1.0 and not checkpoints.out_of_patience:
+    pruning = _gradual_pruning(config, model, budget)
+    # A training killed in its first round has no best model, so that round must end even if the budget is spent. So
+    # must a round with all that is to be pruned.
+    needs_round = not progress.rounds or pruning is not None and pruning.is_late
+    if needs_round or budget.done < 1.0 and not checkpoints.out_of_patience:
         record = ProgressRecord("encdec-train", folder / PROGRESS) if replicas.is_chief else None
         update_reports = UpdateReports(reporter, budget, batches.batch_size, compilation)
         callbacks = [
             bleu,  # comes before the budget, so that the budget counts its time in the same round
             budget,
-            _gradual_pruning(config, model, budget),
+            pruning,
             *reporter.callbacks(budget, batches.updates_per_epoch),
             *(_tensorboard(config, folder) if replicas.is_chief else ()),
             average,
@@ -168,7 +171,9 @@ class GradualPruning(keras.callbacks.Callback):
         s(d) = s_f + (s_0 - s_f) (1 - d / 0.75)^3   while d < 0.75, then s_f
 
     d is the share of the training that is done, s_0 the share pruned at its beginning. The masks change in 100 steps,
-    after an update. This callback must come after `Budget`, and before `Checkpoints`.
+    after an update. If a training reaches its end before s_f is pruned, because a validation took that long or because
+    it was resumed with an earlier end, a round of one more update follows. This callback must come after `Budget`, and
+    before `Checkpoints`.
 
     Args:
         masks: PruningMasks of the model.
@@ -183,18 +188,24 @@ class GradualPruning(keras.callbacks.Callback):
     def __init__(self, masks: PruningMasks, budget: Budget, share: float, scheme: str) -> None:
         super().__init__()
         self._masks, self._budget, self._share, self._scheme = masks, budget, share, scheme
-        self._step = 0
+        self._step = -1  # a resumed training may be far ahead of its masks, if it was given an earlier end
 
-    def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
-        self._step = self._now()
+    @property
+    def is_late(self) -> bool:
+        """Whether the training has reached its end and less than s_f is pruned."""
+        return self._budget.done >= 1.0 and not self._masks.has_share(self._share, self._scheme)
 
     def on_train_batch_end(self, batch: int, logs: dict[str, float] | None = None) -> None:
         if (step := self._now()) != self._step:
             self._step = step
             sync_training_state(self.model)
             share = cubic_share(step / PRUNING_STEPS, self._masks.first_share, self._share)
-            if share > self._masks.share:
+            if not self._masks.has_share(share, self._scheme):
                 self._masks.prune(share, self._scheme)
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
+        if self.is_late and not self._budget.signal:
+            self.model.stop_training = False  # the budget ends the next round after its first update
 
     def _now(self) -> int:
         return min(PRUNING_STEPS, math.floor(PRUNING_STEPS * self._budget.done / PRUNING_END))

@@ -267,6 +267,14 @@ class PruningMasks:
         masks = [prunable_part(weight, ops.convert_to_numpy(mask)) for weight, mask in pairs]
         return sum(int((~mask).sum()) for mask in masks) / sum(mask.size for mask in masks)
 
+    def has_share(self, share: float, scheme: str) -> bool:
+        """Whether `prune` with these arguments has no more weights to prune."""
+        sizes = [size for _, size in zero_counts(self._model).values()]
+        pruned = round(self.share * sum(sizes))
+        return pruned >= (
+            sum(round(share * size) for size in sizes) if scheme == "class_uniform" else round(share * sum(sizes))
+        )
+
     def prune(self, share: float, scheme: str) -> None:
         """Prunes more weights: the masks and the weights change. For the arguments see `pruning_masks`."""
         for mask, kept in zip(self._masks, prune_weights(self._model, share, scheme), strict=True):

@@ -9,6 +9,7 @@ from keras import ops
 from keras_encdec.models import build_model
 from keras_encdec.models.gradient_clipping import GradientNorms
 from keras_encdec.pruning.pruning_masks import PruningMasks, prune_weights
+from keras_encdec.pruning.pruning_options import SCHEMES
 
 RANDOM = np.random.default_rng(0)
 PAIRS = {side: np.array([[4, 5, 6, 2], [7, 2, 0, 0], [8, 3, 2, 0]], np.int32) for side in ("source", "target")}
@@ -131,3 +132,16 @@ def test_masks_are_saved_apart_from_the_optimizer(tmp_path):
     assert restored.first_share == masks.first_share == pytest.approx(0.6, abs=0.01)
     with pytest.raises(ValueError, match="its mask has 1 bytes"):
         PruningMasks(again, {**masks.to_arrays(), "0": np.zeros(1, np.uint8)})
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_masks_have_a_share_until_there_are_more_weights_to_prune(scheme):
+    model = pruned_model("adam", share=0.0)
+    masks = PruningMasks(model)
+    for share in (0.3, 0.501, 1.0):
+        assert not masks.has_share(share, scheme)
+        masks.prune(share, scheme)
+        before = masks.share
+        assert masks.has_share(share, scheme)
+        masks.prune(share, scheme)
+        assert masks.share == before and not (share < 1 and masks.has_share(share + 0.01, scheme))

@@ -1,7 +1,11 @@
 """Trainings that begin with a pruned model, or prune gradually."""
 
+import signal
+import types
+
+import keras
 import pytest
-from tiny_trainings import tiny_config, train_tiny
+from tiny_trainings import number_of_updates, tiny_config, train_tiny
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
@@ -9,7 +13,7 @@ from keras_encdec.model_directory import ModelDirectory, load_model
 from keras_encdec.pruning import prune_model
 from keras_encdec.pruning.pruning_masks import pruned_share
 from keras_encdec.sparse_weights import is_sparse
-from keras_encdec.trainers import TrainingData
+from keras_encdec.trainers import TrainingData, TrainingReporter, budget, train
 from keras_encdec.trainers.fitting import cubic_share
 
 pytestmark = pytest.mark.usefixtures("eager")
@@ -63,6 +67,53 @@ def test_gradual_pruning_ends_at_its_share_and_keeps_a_model_of_it(data, tmp_pat
     # After update 3 of 12 a third of the ramp is done, of which a step is 1 %.
     assert shares[0] == pytest.approx(cubic_share(0.33, 0, 0.8), abs=0.01)
     assert result.best.pruned_share == shares[-1]
+    assert pruned_share(ModelDirectory.load(tmp_path / "m").model) == pytest.approx(0.8, abs=0.01)
+
+
+class Doing(TrainingReporter):
+    """Calls a function after each update, and another after each validation."""
+
+    def __init__(self, after_update, after_validation=lambda: None):
+        super().__init__(lambda line: None)
+        self._after_update, self._after_validation = after_update, after_validation
+
+    def callbacks(self, budget, updates_per_epoch):
+        doing = keras.callbacks.Callback()
+        doing.on_train_batch_end = lambda batch, logs: self._after_update(budget.updates_done)
+        doing.on_test_end = lambda logs: self._after_validation()
+        return [doing]
+
+
+@pytest.mark.usefixtures("signals_obeyed")
+@pytest.mark.parametrize("updates", [6, 3])
+def test_a_training_resumed_with_an_earlier_end_ends_at_the_full_share(data, tmp_path, updates):
+    def stop(done):
+        if done == 5:
+            signal.raise_signal(signal.SIGTERM)
+
+    settings = {"round_updates": 4, "gradual_pruning": 0.8}
+    stopped = train(tiny_config(updates=60, **settings), data, tmp_path / "m", reporter=Doing(stop))
+    assert stopped.last.pruned_share < 0.3
+    result, _ = train_tiny(data, tmp_path / "m", resume=True, updates=updates, **settings)
+    assert result.best.pruned_share == result.last.pruned_share == pytest.approx(0.8, abs=0.01)
+    assert number_of_updates(tmp_path / "m") == [4, 6]
+    assert pruned_share(ModelDirectory.load(tmp_path / "m").model) == pytest.approx(0.8, abs=0.01)
+    _, lines = train_tiny(data, tmp_path / "m", resume=True, updates=updates, **settings)
+    assert lines[0].startswith("Nothing to train")
+
+
+def test_a_training_whose_last_validation_takes_long_ends_at_the_full_share(data, tmp_path, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(budget, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
+
+    def wait(seconds):
+        now[0] += seconds
+
+    reporter = Doing(lambda done: wait(6), lambda: wait(60))
+    config = tiny_config(minutes=1, round_updates=1, gradual_pruning=0.8, average_rounds=2)
+    result = train(config, data, tmp_path / "m", reporter=reporter)
+    assert [each.updates for each in result.rounds] == [1, 2, 2]
+    assert [each.pruned_share for each in result.rounds] == pytest.approx([0, 0.8, 0.8], abs=0.01)
     assert pruned_share(ModelDirectory.load(tmp_path / "m").model) == pytest.approx(0.8, abs=0.01)
 
 
