@@ -63,11 +63,16 @@ class TrainingConfig(Configuration):
         None,
         "Stop after this number of passes over the pairs.",
         above=0,
+        maximum=1e9,
         published={_LUONG: 12.0},
         group="when to stop",
     )
     minutes: float | None = hyperparameter(
-        None, "Stop after this number of minutes of training; compiling does not count.", above=0, group="when to stop"
+        None,
+        "Stop after this number of minutes of training; compiling does not count.",
+        above=0,
+        maximum=1e9,
+        group="when to stop",
     )
     patience: int | None = hyperparameter(
         None,
@@ -134,13 +139,14 @@ class TrainingConfig(Configuration):
         5.0,
         "For the schedule halving: epochs before the first halving.",
         minimum=0,
+        maximum=1e9,
         published={_LUONG: 8.0},
         group="updates",
     )
     halving_every: float = hyperparameter(
         1.0,
         "For the schedule halving: epochs from one halving to the next.",
-        above=0,
+        minimum=1e-6,
         published={_LUONG: 1.0},
         group="updates",
     )
@@ -156,6 +162,7 @@ class TrainingConfig(Configuration):
         1.0,
         "Clip the global norm of the gradient to this bound; 0: no clipping.",
         minimum=0,
+        maximum=1e30,
         published={"code of the authors of Cho et al., 2014": 1.0, _LUONG: 5.0},
         fixed=True,
         group="updates",

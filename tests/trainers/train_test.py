@@ -171,6 +171,18 @@ def test_training_ends_at_each_kind_of_limit(tsv, tmp_path):
 
 
 @pytest.mark.usefixtures("eager")
+def test_the_largest_and_smallest_values_train(tsv, tmp_path):
+    train_tiny(tsv, tmp_path / "unclipped", updates=2, clip_norm=0)
+    settings = {"epochs": 1e9, "minutes": 1e9, "clip_norm": 1e30}
+    settings |= {"schedule": "halving", "halving_start": 1e9, "halving_every": 1e-6}
+    train_tiny(tsv, tmp_path / "bounds", updates=2, **settings)
+    unclipped, bounds = (rounds(tmp_path / name)[0]["val_perplexity"] for name in ("unclipped", "bounds"))
+    assert bounds == pytest.approx(unclipped, rel=1e-6)
+    train_tiny(tsv, tmp_path / "halved", updates=2, schedule="halving", halving_start=0, halving_every=1e-6)
+    assert rounds(tmp_path / "halved")[0]["learning_rate"] == 0
+
+
+@pytest.mark.usefixtures("eager")
 def test_reverse_swaps_the_sides_and_given_vocabularies_are_kept(tsv, tmp_path):
     (tmp_path / "v").write_bytes(b"\xef\xbb\xbft3\r\nt1")
     data = tsv.replace(source_vocabulary=tmp_path / "v", reverse=True)

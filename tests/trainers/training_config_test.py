@@ -66,6 +66,18 @@ def test_numbers_beyond_the_range_of_floats_are_refused():
             TrainingConfig(**{"updates": 1, name: 10**400})
 
 
+@pytest.mark.parametrize(
+    ("name", "largest"), [("epochs", 1e9), ("minutes", 1e9), ("halving_start", 1e9), ("clip_norm", 1e30)]
+)
+def test_numbers_that_lead_out_of_the_range_of_floats_are_refused(name, largest):
+    settings = {"updates": 1, "schedule": "halving"}
+    assert getattr(TrainingConfig(**settings, **{name: largest}), name) == largest
+    with pytest.raises(
+        ConfigurationError, match=f"found {name}=1e.308, expected a number, .*{largest:g}".replace("+", ".")
+    ):
+        TrainingConfig(**settings, **{name: 1e308})
+
+
 def test_a_preset_with_an_unknown_name_is_an_error(tmp_path):
     for text, expected in [
         ("[training]\nupdates = 1\nlerning_rate = 1.0\n", "'lerning_rate', expected one of .*learning_rate"),
@@ -94,7 +106,7 @@ def test_a_preset_with_an_unknown_name_is_an_error(tmp_path):
         ({}, "found no end to the training, expected updates, epochs, minutes, patience or patience_epochs"),
         ({"patience": 1, "schedule": "cosine"}, "found schedule=cosine, expected updates, epochs or minutes with it"),
         ({"updates": 1, "halving_start": 2}, "found halving_start with schedule=constant, expected it with schedule"),
-        ({"updates": 1, "schedule": "halving", "halving_every": 0}, "found halving_every=0, expected a number, above"),
+        ({"updates": 1, "schedule": "halving", "halving_every": 0}, "found halving_every=0, expected a number, 1e-06"),
         ({"updates": 1, "pad_to": (4, "x")}, "found pad_to=.4, 'x'., expected whole numbers in a list, 1 or more"),
         ({"updates": 1, "architecture": "x"}, "found architecture='x', expected one of encdec, recurrent, lang"),
         (
