@@ -36,6 +36,8 @@ IDS, LENGTHS, STARTS, SUMMARY = "ids.i32", "lengths.u16", "starts.i64", "prepare
 SPELLINGS = {"source": "source_spellings.npy", "target": "target_spellings.npy"}
 SHORTLISTS = {"source": "source_shortlist", "target": "target_shortlist"}
 PARTS = "parts"
+# Lengths are stored with the end of sequence, in 16 bits.
+LONGEST = 2**16 - 2
 PARTITIONS = 128  # one part is in memory at a time; for 10^8 pairs it takes about 50 MB
 
 
@@ -153,7 +155,8 @@ def prepare(
         folder: path of the folder to make. An existing prepared set is replaced.
         shortlist: int, or a tuple of int for source and target. Number of words in each vocabulary: the most frequent
             words of the side, and `POSITION_WORDS` if they are used. Defaults to `15000`.
-        max_length: int. Maximum number of words of a phrase, without the end of sequence. Defaults to `30`.
+        max_length: int, 65534 or less. Maximum number of words of a phrase, without the end of sequence. Defaults to
+            `30`.
         seed: int. Seed of the random order. Defaults to `0`.
         vocabularies: tuple of the source and the target Vocabulary to use. `None` in place of either makes a new one.
             Defaults to `(None, None)`.
@@ -172,7 +175,10 @@ def prepare(
     Raises:
         InputError: when no pair is left, when a side has no word but `UNKNOWN_WORD`, when the folder has other files,
             or when the disk is full.
+        ValueError: for a larger `max_length`.
     """
+    if max_length > LONGEST:
+        raise ValueError(f"found max_length={max_length}, expected {LONGEST} or less")
     folder = pathlib.Path(folder)
     shortlists = shortlist if isinstance(shortlist, tuple) else (shortlist, shortlist)
     with explained(folder, "to write the prepared pairs"), contextlib.ExitStack() as stack:

@@ -236,3 +236,12 @@ def test_position_words_in_the_text_are_the_same_words(tmp_path):
     prepared, source, target = prepare(pairs, tmp_path / "p", vocabularies=(None, given), position_words=True)
     assert target is given
     assert sorted(words(prepared, source, target))[1] == (("a", "b"), ("unkpos_null", "unkpos_1"))
+
+
+def test_lengths_up_to_the_largest_that_the_files_hold_are_kept(tmp_path):
+    longest = ["a"] * 65_534
+    prepared, *_ = prepare([(longest, ["b"]), ([*longest, "a"], ["b"])], tmp_path / "long", max_length=65_534)
+    assert prepared.lengths.tolist() == [[65_535, 2]] and prepared.summary["too_long"] == 1
+    with pytest.raises(ValueError, match="found max_length=65535, expected 65534 or less"):
+        prepare([(longest, ["b"])], tmp_path / "longer", max_length=65_535)
+    assert not (tmp_path / "longer").exists()
