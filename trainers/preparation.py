@@ -34,7 +34,7 @@ from keras_encdec.trainers.training_files import (
     validation_files,
 )
 
-# Maximum number of words on a side of a pair in validation files.
+# Maximum number of words on a side of a pair in validation files, unless pairs to train on may be longer.
 LONGEST_VALIDATED = 1000
 # Folder of the model directory with the pairs of validation files.
 VALIDATION = "validation"
@@ -158,7 +158,7 @@ def validation_batches(
     data: TrainingData,
     directory: ModelDirectory,
     pairs: PreparedPairs,
-    are_prepared: bool = False,
+    reporter: TrainingReporter | None = None,
 ) -> tuple[Batches | None, range]:
     """Makes batches of the pairs to validate on, and selects the pairs to train on.
 
@@ -167,31 +167,48 @@ def validation_batches(
         data: TrainingData: the validation files, or the number of pairs to hold out.
         directory: ModelDirectory, with the vocabularies.
         pairs: PreparedPairs. Without validation files, the first of them are held out.
-        are_prepared: bool. Whether another process has prepared the pairs of the validation files. Defaults to `False`.
+        reporter: TrainingReporter, which gets counts of the pairs of the validation files. Defaults to `None`: another
+            process has prepared these pairs.
 
     Returns:
         tuple: Batches to validate on, `None` if no pair can be held out; range, the indices of the pairs to train on.
+
+    Raises:
+        InputError: when a validation file cannot be used.
     """
-    if data.validation and are_prepared:
-        return Batches(PreparedPairs(directory.path / VALIDATION), config.batch_size), range(len(pairs))
     if data.validation:
-        with _open(
-            config, data, data.validation, data.validation_alignment, LONGEST_VALIDATED, directory.tokenization
-        ) as (records, _):
-            held_out, *_ = prepare(
-                records,
-                directory.path / VALIDATION,
-                max_length=LONGEST_VALIDATED,
-                vocabularies=(directory.source_vocabulary, directory.target_vocabulary),
-                empty_sources=not config.has_source,
-                position_words=data.has_position_words,
-            )
+        folder = directory.path / VALIDATION
+        held_out = _prepared_validation(config, data, directory, reporter) if reporter else PreparedPairs(folder)
         return Batches(held_out, config.batch_size), range(len(pairs))
     held_out_pairs = min(data.held_out_pairs, math.ceil(data.held_out_fraction * len(pairs)), len(pairs) - 1)
     if held_out_pairs <= 0:
         return None, range(len(pairs))
     # The pairs are in random order on disk: the first pairs are a random sample.
     return Batches(pairs, config.batch_size, range(held_out_pairs)), range(held_out_pairs, len(pairs))
+
+
+def _prepared_validation(
+    config: TrainingConfig, data: TrainingData, directory: ModelDirectory, reporter: TrainingReporter
+) -> PreparedPairs:
+    max_length = max(LONGEST_VALIDATED, data.max_length)
+    reading = data.validation, data.validation_alignment, max_length, directory.tokenization
+    with _open(config, data, *reading) as (records, reader):
+        try:
+            held_out, *_ = prepare(
+                records,
+                directory.path / VALIDATION,
+                max_length=max_length,
+                vocabularies=(directory.source_vocabulary, directory.target_vocabulary),
+                empty_sources=not config.has_source,
+                position_words=data.has_position_words,
+            )
+        except InputError as error:
+            if error.path is not None:
+                raise
+            remedy = "give shorter pairs as --validation"
+            raise InputError(error.found, "expected at least one to validate on", remedy, data.validation[-1]) from None
+        reporter.validated_on(held_out.summary, reader.malformed, max_length)
+    return held_out
 
 
 def unigram_perplexity(pairs: PreparedPairs, trained: range, held_out: Batches, vocabulary: Vocabulary) -> float:

@@ -120,12 +120,23 @@ class TrainingReporter:
         """
         what = "pairs" if "source" in vocabulary_sizes else "targets"
         self.say(
-            f"{summary['unique']:,} unique {what} of {summary['read']:,}; left out: {summary['too_long']:,} longer "
-            f"than {max_length} words, {summary['empty']:,} with an empty side, {malformed:,} malformed."
+            f"{summary['unique']:,} unique {what} of {summary['read']:,}; {_left_out(summary, malformed, max_length)}"
         )
         for side, words in vocabulary_sizes.items():
             share = 100 * summary[f"{side}_unknown"] / summary[f"{side}_tokens"]
             self.say(f"{side}: {words:,} words in the shortlist; {share:.2f} % of the tokens are outside it.")
+
+    def validated_on(self, summary: Mapping[str, int], malformed: int, max_length: int) -> None:
+        """Called after the pairs of validation files are prepared, whenever the training begins or is resumed.
+
+        Args:
+            summary: counts of the preparation, see `PreparedPairs.summary`.
+            malformed: number of malformed lines, which were skipped.
+            max_length: maximum length of the pairs that were kept, in words.
+        """
+        if summary["too_long"] or summary["empty"] or malformed:
+            counts = f"{summary['unique']:,} unique of {summary['read']:,}"
+            self.say(f"To validate on: {counts}; {_left_out(summary, malformed, max_length)}")
 
     def prepared_before(self, files: Iterable[str], given: Iterable[str]) -> None:
         """Called when the files given to a resumed training differ from the files that its pairs were prepared from.
@@ -233,6 +244,13 @@ class TrainingReporter:
     def already_ended(self, result: TrainingResult) -> None:
         """Called when the training to resume had already ended."""
         self.say(f"Nothing to train: the training has already ended. {_summary(result)}")
+
+
+def _left_out(summary: Mapping[str, int], malformed: int, max_length: int) -> str:
+    return (
+        f"left out: {summary['too_long']:,} longer than {max_length} words, {summary['empty']:,} with an empty side, "
+        f"{malformed:,} malformed."
+    )
 
 
 def _summary(result: TrainingResult) -> str:

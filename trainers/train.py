@@ -251,7 +251,7 @@ def _prepared(job: _Job, initial: ModelDirectory | None, has_begun: bool) -> _Pr
     if job.replicas.is_chief:
         given = with_vocabularies(data, initial) if initial else data
         directory, pairs = prepare_pairs(config, given, folder, has_begun, job.reporter)
-        validation, training_indices = validation_batches(config, data, directory, pairs)
+        validation, training_indices = validation_batches(config, data, directory, pairs, job.reporter)
         _check_validation(config, validation, folder)
         check_batch_size(job.replicas, min(config.batch_size, len(training_indices)))
         if not has_begun:
@@ -267,7 +267,7 @@ def _prepared(job: _Job, initial: ModelDirectory | None, has_begun: bool) -> _Pr
             folder,
         )
     directory, pairs = ModelDirectory.load(folder, weights=False), PreparedPairs(folder / PREPARED)
-    return _Prepared(directory, pairs, *validation_batches(config, data, directory, pairs, are_prepared=True))
+    return _Prepared(directory, pairs, *validation_batches(config, data, directory, pairs))
 
 
 def _begin(config: TrainingConfig, data: TrainingData, directory: ModelDirectory, tasks: TrainingTasks | None) -> None:

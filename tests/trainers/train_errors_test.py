@@ -90,6 +90,28 @@ def test_the_error_names_an_unusable_input_and_nothing_is_left(training_files, t
 
 
 @pytest.mark.usefixtures("eager")
+def test_validation_pairs_that_are_left_out_are_reported(tsv, tmp_path):
+    held_out, long = tmp_path / "held_out", f"{'s1 ' * 1001}\tt1\n"
+    held_out.write_text(long * 3)
+    with pytest.raises(InputError) as error:
+        train_tiny(tsv.replace(validation=(str(held_out),)), tmp_path / "m", updates=1)
+    assert str(error.value) == (
+        f"{held_out}: found 3 pairs, of which 3 are longer than 1000 words and 0 have an empty side, expected at least "
+        "one to validate on; give shorter pairs as --validation."
+    )
+    held_out.write_text(f"{long}s1\tt1\ns2\t\nno tab\n")
+    data = tsv.replace(validation=(str(held_out),), on_error="keep")
+    said = "left out: {} longer than {} words, 1 with an empty side, 1 malformed."
+    _, lines = train_tiny(data, tmp_path / "m", updates=1)
+    assert lines[3] == f"To validate on: 1 unique of 3; {said.format(1, 1000)}"
+    _, lines = train_tiny(data.replace(max_length=1001), tmp_path / "long", updates=1)
+    assert lines[3] == f"To validate on: 2 unique of 3; {said.format(0, 1001)}"
+    held_out.write_text("s1\tt1\n")
+    _, lines = train_tiny(data, tmp_path / "all", updates=1)
+    assert not any("To validate on" in line for line in lines)
+
+
+@pytest.mark.usefixtures("eager")
 def test_a_diverging_training_stops_and_keeps_the_last_good_round(tsv, tmp_path):
     path = tmp_path / "m"
     settings = {"round_updates": 2, "optimizer": "sgd", "clip_norm": 0}
