@@ -233,9 +233,16 @@ class Checkpoints(keras.callbacks.Callback):
         if self.best is self.rounds[-1]:
             self._save_best(weights)
         self._save()
-        if not self._writes:
-            return
-        write_file(self.folder / HISTORY, (json.dumps({"rounds": self.rounds}, indent=1) + "\n").encode())
+        if self._writes:
+            self.write_history()
+
+    def write_history(self) -> bool:
+        """Writes `history.json`, unless it has all rounds; returns whether it was written."""
+        path, content = self.folder / HISTORY, (json.dumps({"rounds": self.rounds}, indent=1) + "\n").encode()
+        if path.exists() and path.read_bytes() == content:
+            return False
+        write_file(path, content)
+        return True
 
     def _save_in_round(self) -> None:
         sync_training_state(self.model)

@@ -5,7 +5,7 @@ import importlib.util
 import math
 import pathlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import keras
 import numpy as np
@@ -37,8 +37,8 @@ from keras_encdec.trainers.reporting import TrainingReporter
 from keras_encdec.trainers.resumption import Progress, TrainingState, round_sums
 from keras_encdec.trainers.training_config import TrainingConfig
 
-# Name of the progress file in the model directory.
-PROGRESS = "progress.json"
+# Name of the progress file in the model directory, and of the task in it.
+PROGRESS, _TASK = "progress.json", "encdec-train"
 # Pruning ends after this share of the training. The rest of the training adjusts the remaining weights.
 PRUNING_END = 0.75
 # Number of steps in which the pruned share grows.
@@ -54,6 +54,7 @@ def fit(
     reporter: TrainingReporter,
     compilation: Compilation,
     replicas: Replicas,
+    ending: contextlib.ExitStack,
     saved: Callable[[], object] = lambda: None,
 ) -> tuple[Checkpoints, Budget]:
     """Trains round by round until the budget is spent, the patience is exhausted or a signal arrives.
@@ -67,6 +68,7 @@ def fit(
         reporter: TrainingReporter, which gets the progress.
         compilation: Compilation. The time of compiling does not count.
         replicas: Replicas that share the training.
+        ending: ExitStack that is closed when all files of the training are written; then its progress is "finished".
         saved: function to call after each checkpoint is saved. Defaults to a function that does nothing.
 
     Returns:
@@ -97,8 +99,8 @@ def fit(
     # A training killed in its first round has no best model, so that round must end even if the budget is spent. So
     # must a round with all that is to be pruned.
     needs_round = not progress.rounds or pruning is not None and pruning.is_late
-    if needs_round or budget.done < 1.0 and not checkpoints.out_of_patience:
-        record = ProgressRecord("encdec-train", folder / PROGRESS) if replicas.is_chief else None
+    if has_rounds := needs_round or budget.done < 1.0 and not checkpoints.out_of_patience:
+        record = ending.enter_context(ProgressRecord(_TASK, folder / PROGRESS)) if replicas.is_chief else None
         update_reports = UpdateReports(reporter, budget, batches.batch_size, compilation)
         callbacks = [
             bleu,  # comes before the budget, so that the budget counts its time in the same round
@@ -115,7 +117,7 @@ def fit(
         ]
         left = updates - progress.updates + progress.round_updates if updates else config.round_updates
         round_updates = max(1, min(config.round_updates, left))
-        with record or contextlib.nullcontext(), replicas.training(), update_reports:
+        with replicas.training(), update_reports:
             _run_rounds(state, batches, validation, round_updates, [each for each in callbacks if each], replicas)
     if average and validation and not budget.signal and "averaged_rounds" not in checkpoints.rounds[-1]:
         if not average.has_rounds:
@@ -125,9 +127,24 @@ def fit(
                 "drop --average_rounds, or raise --updates, --epochs or --minutes",
                 folder,
             )
+        if not has_rounds and replicas.is_chief:
+            ending.enter_context(end_recorded(folder, budget.updates_done))
         with replicas.training():
             add_average(model, average, validation, bleu, checkpoints)
     return checkpoints, budget
+
+
+@contextlib.contextmanager
+def end_recorded(folder: pathlib.Path, updates: int) -> Iterator[None]:
+    """Keeps the record of a training that has ended, while its last files are written in the `with` block.
+
+    Args:
+        folder: path of the model directory.
+        updates: int. Number of updates, all done.
+    """
+    with ProgressRecord(_TASK, folder / PROGRESS) as record:
+        record.begin("updates", updates, share=1.0)
+        yield
 
 
 def _run_rounds(

@@ -24,12 +24,14 @@ from keras_encdec.models.translation_model import TranslationModel, copy_weights
 from keras_encdec.pruning.pruning_masks import PruningMasks
 from keras_encdec.runtime.files import is_url
 from keras_encdec.runtime.imports import import_sacrebleu
+from keras_encdec.runtime.progress_state import FINISHED
 from keras_encdec.runtime.remote_folders import StagedFolder
+from keras_encdec.runtime.settings_files import read_record
 from keras_encdec.runtime.unfinished import directory_lock
 from keras_encdec.trainers.callbacks import BLEU_ALTERNATIVE
-from keras_encdec.trainers.checkpoints import building
-from keras_encdec.trainers.fitting import fit
-from keras_encdec.trainers.model_card import ModelCard
+from keras_encdec.trainers.checkpoints import Checkpoints, building
+from keras_encdec.trainers.fitting import PROGRESS, end_recorded, fit
+from keras_encdec.trainers.model_card import CARD, ModelCard
 from keras_encdec.trainers.preparation import (
     load_initial_model,
     prepare_pairs,
@@ -206,29 +208,51 @@ def _train(job: _Job, resume: bool) -> TrainingResult:
     if others:
         updates = others.updates(config, widths, state.progress.updates)
         update_tasks_between(state.model, updates, step, compilation, reporter.compiling)
-    checkpoints, budget = fit(config, state, batches, validation, folder, reporter, compilation, replicas, job.saved)
-    result = TrainingResult(
-        folder,
-        tuple(map(TrainingRound.from_dict, checkpoints.rounds)),
-        TrainingRound.from_dict(checkpoints.best) if checkpoints.rounds else None,
-        budget.updates_done,
-        budget.seconds,
-        budget.signal,
-        compilation.shapes,
-        compilation.seconds,
-    )
-    if (result.updates, len(result.rounds)) == (state.progress.updates, len(state.progress.rounds)):
-        reporter.already_ended(result)
-    elif replicas.is_chief:
-        if has_begun:
-            for task_dir in (folder, *(task_folder(folder, name) for name in (job.tasks.others if job.tasks else ()))):
-                update_settings(task_dir, config)
-        _conclude(job, prepared, state.model, result)
+    with contextlib.ExitStack() as ending:
+        checkpoints, budget = fit(
+            config, state, batches, validation, folder, reporter, compilation, replicas, ending, job.saved
+        )
+        result = TrainingResult(
+            folder,
+            tuple(map(TrainingRound.from_dict, checkpoints.rounds)),
+            TrainingRound.from_dict(checkpoints.best) if checkpoints.rounds else None,
+            budget.updates_done,
+            budget.seconds,
+            budget.signal,
+            compilation.shapes,
+            compilation.seconds,
+        )
+        if (result.updates, len(result.rounds)) == (state.progress.updates, len(state.progress.rounds)):
+            if replicas.is_chief:
+                _complete(job, prepared, state.model, result, checkpoints)
+            reporter.already_ended(result)
+        elif replicas.is_chief:
+            remark = _conclude(job, prepared, state.model, result, has_begun)
+            reporter.ended(result)
+            if remark:
+                reporter.learned_little(remark)
     return result
 
 
-def _conclude(job: _Job, prepared: _Prepared, model: TranslationModel, result: TrainingResult) -> None:
-    """Writes the model card, and reports the result and whether the model has learned little."""
+def _complete(
+    job: _Job, prepared: _Prepared, model: TranslationModel, result: TrainingResult, checkpoints: Checkpoints
+) -> None:
+    """Writes what a training that was killed between its last checkpoint and its end has left to write."""
+    progress = job.folder / PROGRESS
+    is_unfinished = progress.exists() and read_record(progress).get("state") != FINISHED
+    if checkpoints.write_history() or is_unfinished or not (job.folder / CARD).exists():
+        with end_recorded(job.folder, result.updates):
+            _conclude(job, prepared, model, result, has_begun=True)
+
+
+def _conclude(
+    job: _Job, prepared: _Prepared, model: TranslationModel, result: TrainingResult, has_begun: bool
+) -> str | None:
+    """Writes a resumed training's settings, and the model card; returns a remark if the model has learned little."""
+    if has_begun:
+        others = job.tasks.others if job.tasks else ()
+        for task_dir in (job.folder, *(task_folder(job.folder, name) for name in others)):
+            update_settings(task_dir, job.config)
     held_out = len(prepared.validation.indices) if prepared.validation else 0
     data, trained = data_before(job.folder) or job.data, len(prepared.training_indices)
     weights = model.count_params()
@@ -240,9 +264,7 @@ def _conclude(job: _Job, prepared: _Prepared, model: TranslationModel, result: T
     record_remark(job.folder, remark)
     warning, numbers = f"**Warning:** {remark}" if remark else "", (weights, trained, held_out)
     ModelCard(job.config, data, result, prepared.directory, *numbers, remark=warning, tasks=job.tasks).write()
-    job.reporter.ended(result)
-    if remark:
-        job.reporter.learned_little(remark)
+    return remark
 
 
 def _prepared(job: _Job, initial: ModelDirectory | None, has_begun: bool) -> _Prepared:

@@ -18,7 +18,9 @@ from tiny_trainings import number_of_updates, rounds, train_tiny
 from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.model_directory import ModelDirectory, load_model
 from keras_encdec.runtime.remote_folders import StagedFolder
-from keras_encdec.trainers import TrainingData, resumption
+from keras_encdec.trainers import TrainingData, fitting, resumption
+from keras_encdec.trainers.checkpoints import Checkpoints
+from keras_encdec.trainers.model_card import ModelCard
 from keras_encdec.trainers.resumption import load_checkpoint
 from keras_encdec.trainers.training_files import has_checkpoint
 
@@ -134,6 +136,43 @@ def test_resume_reports_that_a_training_has_already_ended(training_files, traine
     table = data.phrase_table
     assert other == f"Continuing with the pairs that were prepared from {table}; not read: other.gz."
     assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("killed_at", ["history", "average", "card"])
+def test_resume_completes_what_was_killed_between_its_last_checkpoint_and_its_end(
+    tsv, tmp_path, monkeypatch, killed_at
+):
+    class Killed(BaseException):
+        pass
+
+    def kill(*arguments):
+        raise Killed
+
+    settings = {"round_updates": 2, "learning_rate": 1e-9, "average_rounds": 2 * (killed_at == "average")}
+    for name in ("whole", "killed"):
+        train_tiny(tsv, tmp_path / name, updates=2, **settings)
+    train_tiny(tsv, tmp_path / "whole", resume=True, updates=4, **settings)
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        owner, method = {
+            "history": (Checkpoints, "write_history"),
+            "average": (fitting, "add_average"),
+            "card": (ModelCard, "write"),
+        }[killed_at]
+        patch.setattr(owner, method, kill)
+        train_tiny(tsv, tmp_path / "killed", resume=True, updates=4, **settings)
+    progress = tmp_path / "killed" / "progress.json"
+    assert '"failed"' in progress.read_text()
+    progress.write_text(progress.read_text().replace('"failed"', '"running"'))  # as SIGKILL leaves it
+    _, lines = train_tiny(tsv, tmp_path / "killed", resume=True, updates=4, **settings)
+    assert lines[0].startswith("Nothing to train") == (killed_at != "average")
+    whole, killed = (tmp_path / name for name in ("whole", "killed"))
+    assert number_of_updates(killed) == number_of_updates(whole)
+    assert json.loads(progress.read_text())["state"] == "finished" and json.loads(progress.read_text())["done"] == 4
+    assert (killed / "settings.toml").read_text() == (whole / "settings.toml").read_text()
+    whole_card, killed_card = ((folder / "README.md").read_text() for folder in (whole, killed))
+    assert killed_card.replace("killed", "whole") == whole_card
+    assert json.loads((killed / "config.json").read_text())["remark"]
 
 
 def test_a_corrupt_checkpoint_is_an_error_that_names_the_file(training_files, trained, tmp_path):
