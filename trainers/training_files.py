@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from keras_encdec.configuration import Configuration, ConfigurationError
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.model_config import CONFIG, HISTORY, PACKAGED, WEIGHTS
-from keras_encdec.runtime.files import exists, file_checksum, is_url, joined
+from keras_encdec.runtime.files import absolute, exists, file_checksum, is_url, joined
 from keras_encdec.runtime.open_output import write_file
 from keras_encdec.runtime.settings_files import Json, toml_lines, toml_value
 from keras_encdec.trained_model import TrainedModel
@@ -206,8 +206,14 @@ def check_same_training(
         known = config.model_config.upgraded({name: model_config[name] for name in model if name in model_config})
         before = {**type(config.model_config).from_dict(known).to_dict(), **before}
     different = [name for name, value in asked.items() if value != before[name]]
+    if "initial_model" in different and _is_same_path(asked["initial_model"], before["initial_model"]):
+        different.remove("initial_model")
     if different:
         raise _differing(different, asked, before, "the training to resume")
+
+
+def _is_same_path(one: object, other: object) -> bool:
+    return isinstance(one, str) and isinstance(other, str) and absolute(one) == absolute(other)
 
 
 def check_initial_settings(

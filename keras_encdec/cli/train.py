@@ -19,7 +19,7 @@ from keras_encdec.configuration import Configuration
 from keras_encdec.formats import pair_format
 from keras_encdec.formats.record_reader import LEFT_OUT
 from keras_encdec.model_config import model_path
-from keras_encdec.runtime.files import check_folder
+from keras_encdec.runtime.files import check_folder, is_url
 from keras_encdec.trained_model import TrainedModel
 from keras_encdec.trainers.tasks import TrainingTasks
 from keras_encdec.trainers.training_config import TrainingConfig, check_together
@@ -71,18 +71,20 @@ def main(flag_values: flags.FlagValues) -> int:
         tasks.check_together(config, data)
 
     further = data.alignment, data.validation_alignment, data.source_vocabulary, data.target_vocabulary
-    check_paths([config.initial_model], [*data.files.values(), *(data.validation or ()), *further])
     check_folder(flag_values.model_dir)
     check_model_folder(flag_values.model_dir, flag_values.resume)
+    has_begun = has_checkpoint(flag_values.model_dir)
+    initial_model = None if has_begun else config.initial_model  # a resumed training does not read it again
+    check_paths([initial_model], [*data.files.values(), *(data.validation or ()), *further])
     check_resumed(config, data, tasks, flag_values.model_dir)
-    if config.initial_model and not has_checkpoint(flag_values.model_dir):
-        known = TrainedModel.read(config.initial_model)
+    if initial_model:
+        known = TrainedModel.read(initial_model)
         if known.hyperparameters is not None:  # otherwise, only the loaded model can tell
             is_same = known.config["architecture"] == config.architecture
             check_initial_settings(config, data, known, known.hyperparameters if is_same else None)
         if config.keep_pruned and (counts := zeros_of_model(known.path)):
             check_has_zeros(counts[0] > 0, known.path)
-    if not has_checkpoint(flag_values.model_dir):
+    if not has_begun:
         for *sources, path in filter(None, (data.files.values(), data.validation)):
             reading = next(iter(sources), None), data.encoding, data.on_error, LEFT_OUT
             pair_format(data.registered_format).check_beginning(path, *reading)
@@ -105,7 +107,10 @@ def configurations(
         UsageError: for flags of another architecture.
         ConfigurationError: for values that cannot be used.
     """
-    given_preset = flag_values.preset or _settings_of(flag_values.initial_model)
+    initial_model = flag_values.initial_model
+    if initial_model and not is_url(initial_model) and not model_path(initial_model).exists() and flag_values.resume:
+        initial_model = flag_values.model_dir  # whose settings began as those of the initial model
+    given_preset = flag_values.preset or _settings_of(initial_model)
     preset = load_preset(given_preset) if given_preset else None
     chosen = flag_values.architecture or (preset and preset.architecture) or "encdec"
     model_class = architecture(chosen).config

@@ -47,6 +47,23 @@ def test_it_trains_and_resumes(training_files, tmp_path):
 
 
 @pytest.mark.usefixtures("eager")
+def test_a_resumed_training_needs_its_initial_model_by_name_alone(training_files, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    succeed(train(f"--tsv={training_files}/tsv", "--model_dir=first", *training_flags(), "--updates=2"))
+    further = ["--model_dir=m", "--resume"]
+    succeed(train("--initial_model=first", *further, "--updates=4"))
+    for updates, same in ((5, "first/"), (6, f"{tmp_path}/first"), (7, "./first")):
+        succeed(train(f"--initial_model={same}", *further, f"--updates={updates}"))
+    (tmp_path / "first").rename(tmp_path / "other")
+    expected = "found --initial_model=other, expected --initial_model=first as in the training to resume."
+    fail(train("--initial_model=other", *further, "--updates=8"), 2, expected)
+    succeed(train("--initial_model=first", *further, "--updates=8"))
+    assert number_of_updates(tmp_path / "m") == [4, 5, 6, 7, 8]
+    new = [f"--tsv={training_files}/tsv", "--initial_model=first", "--model_dir=new", "--resume", "--updates=8"]
+    fail(train(*new), 1, "first: found no such directory")
+
+
+@pytest.mark.usefixtures("eager")
 def test_flags_override_a_preset_in_any_order(training_files, tmp_path):
     (tmp_path / "my.flags").write_text("# mine\n--preset=cho2014_supplement\n--units=8\n--batch_size=16\n")
     flags = [f"--tsv={training_files}/tsv", *QUICK_FLAGS, "--updates=2"]
@@ -81,8 +98,8 @@ def test_contradicting_flags_are_an_error_before_any_work(training_files, tmp_pa
         ([*tsv, "--lowercase"], "found --lowercase without --tokenize, expected both: tokenized text is not changed."),
         ([*tsv, "--pad_to=4,x"], "flag --pad_to=4,x: expected whole numbers in a list, 1 or more."),
         ([tsv[0], model[0]], "found no end to the training, expected --updates, --epochs, --minutes, --patience or"),
-        ([*tsv, "--epochs=0"], "flag --epochs=0: expected a number, above 0."),
-        ([*tsv, "--minutes=0"], "flag --minutes=0: expected a number, above 0."),
+        ([*tsv, "--epochs=0"], "flag --epochs=0: expected a number, above 0, 1e+09 or less."),
+        ([*tsv, "--minutes=0"], "flag --minutes=0: expected a number, above 0, 1e+09 or less."),
         ([*tsv, "--updates=0"], "flag --updates=0: expected a whole number, 1 or more."),
         ([tsv[0], model[0], "--patience=1", "--schedule=cosine"], "found --schedule=cosine, expected --updates, --e"),
         ([*tsv, "--validation=a,b"], "found 2 files in --validation, expected 1 as for training."),
@@ -90,7 +107,7 @@ def test_contradicting_flags_are_an_error_before_any_work(training_files, tmp_pa
         ([*tsv, "--held_out_fraction=0", "--average_rounds=2"], "found --average_rounds without pairs"),
         ([*tsv, "--preset=large"], "found --preset='large', expected one of cho2014, cho2014_supplement, cslm"),
         ([*tsv, "--halving_start=2"], "found --halving_start with --schedule=constant, expected it with --sch"),
-        ([*tsv, "--schedule=halving", "--halving_every=0"], "flag --halving_every=0: expected a number, above 0."),
+        ([*tsv, "--schedule=halving", "--halving_every=0"], "flag --halving_every=0: expected a number, 1e-06 or more."),
         ([*tsv, "--preset=small", "--halving_start=2"], "found --halving_start with --schedule=constant"),
         ([*tsv, "--architecture=recurrent", "--maxout_units=4"], "found --maxout_units with --architecture=recurrent"),
         ([*tsv, "--layers=3"], "--layers with --architecture=encdec, expected it with --architecture=recurrent or"),
