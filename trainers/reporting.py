@@ -241,6 +241,18 @@ class TrainingReporter:
         """Called last, with a remark on a model that is no better than the frequencies of its target words."""
         self.say(f"warning: {remark}")
 
+    def pruned_less(self, share: float, asked: float) -> None:
+        """Called after the training has run out of patience before its gradual pruning was complete.
+
+        Args:
+            share: float. Share of the weights that is pruned, 0 to 1.
+            asked: float. Share of the weights that was to be pruned.
+        """
+        self.say(
+            f"warning: {share:.1%} of the weights are pruned, and not {asked:.1%}: the patience ended before three "
+            "quarters of the training were done; continue with --resume and more patience."
+        )
+
     def already_ended(self, result: TrainingResult) -> None:
         """Called when the training to resume had already ended."""
         self.say(f"Nothing to train: the training has already ended. {_summary(result)}")

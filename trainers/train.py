@@ -231,6 +231,9 @@ def _train(job: _Job, resume: bool) -> TrainingResult:
             reporter.ended(result)
             if remark:
                 reporter.learned_little(remark)
+            masks, share = PruningMasks.of(state.model), config.gradual_pruning
+            if masks and share and result.signal is None and not masks.has_share(share, config.pruning_scheme):
+                reporter.pruned_less(masks.share, share)
     return result
 
 

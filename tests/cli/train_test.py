@@ -107,7 +107,10 @@ def test_contradicting_flags_are_an_error_before_any_work(training_files, tmp_pa
         ([*tsv, "--held_out_fraction=0", "--average_rounds=2"], "found --average_rounds without pairs"),
         ([*tsv, "--preset=large"], "found --preset='large', expected one of cho2014, cho2014_supplement, cslm"),
         ([*tsv, "--halving_start=2"], "found --halving_start with --schedule=constant, expected it with --sch"),
-        ([*tsv, "--schedule=halving", "--halving_every=0"], "flag --halving_every=0: expected a number, 1e-06 or more."),
+        (
+            [*tsv, "--schedule=halving", "--halving_every=0"],
+            "flag --halving_every=0: expected a number, 1e-06 or more.",
+        ),
         ([*tsv, "--preset=small", "--halving_start=2"], "found --halving_start with --schedule=constant"),
         ([*tsv, "--architecture=recurrent", "--maxout_units=4"], "found --maxout_units with --architecture=recurrent"),
         ([*tsv, "--layers=3"], "--layers with --architecture=encdec, expected it with --architecture=recurrent or"),

@@ -117,6 +117,15 @@ def test_a_training_whose_last_validation_takes_long_ends_at_the_full_share(data
     assert pruned_share(ModelDirectory.load(tmp_path / "m").model) == pytest.approx(0.8, abs=0.01)
 
 
+def test_a_training_out_of_patience_says_that_it_has_pruned_less(data, tmp_path):
+    settings = {"round_updates": 1, "gradual_pruning": 0.8, "learning_rate": 0}
+    _, lines = train_tiny(data, tmp_path / "m", updates=10_000, patience=2, **settings)
+    assert number_of_updates(tmp_path / "m") == [1, 2, 3]
+    assert lines[-1].startswith("warning: 0.0% of the weights are pruned, and not 80.0%: the patience ended before")
+    result, lines = train_tiny(data, tmp_path / "m", resume=True, updates=4, patience=9, **settings)
+    assert result.best.pruned_share == pytest.approx(0.8, abs=0.01) and not any("are pruned" in line for line in lines)
+
+
 def test_contradictory_pruning_settings_are_refused(data, dense, pruned, tmp_path):
     def error(kind, **settings):
         with pytest.raises(kind) as caught:
