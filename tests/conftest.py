@@ -15,6 +15,7 @@ from keras_encdec.backend.startup import lean_imports
 from keras_encdec.runtime.workers import STOP_SIGNALS
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("GOMP_SPINCOUNT", "3000")  # PyTorch's waiting threads leave the processors to other tests
 # The tests compile thousands of small programs and run each a few times: XLA's optimizer takes longer than it saves.
 QUICK_COMPILATION = "xla_backend_optimization_level=0", "xla_cpu_parallel_codegen_split_count=1"
 QUICK_COMPILATION += ("xla_cpu_use_fusion_emitters=false",)
