@@ -1,10 +1,12 @@
 """A trained model on disk, with its vocabularies."""
 
 import dataclasses
+import errno
 import functools
 import json
 import os
 import pathlib
+import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
 from typing import Protocol, Self
@@ -15,7 +17,7 @@ from keras import ops
 
 from keras_encdec import __version__
 from keras_encdec.architectures.architecture_registry import architecture
-from keras_encdec.errors import FilePath, InputError
+from keras_encdec.errors import FilePath, InputError, explained
 from keras_encdec.formats import model_words
 from keras_encdec.layers.initializers import weights_will_be_loaded
 from keras_encdec.model_config import (
@@ -227,7 +229,8 @@ def load_model(path: str | os.PathLike, compiled: bool = False) -> TranslationMo
         compiled: bool. Whether to load the optimizer, too. Defaults to `False`.
 
     Raises:
-        InputError: when the file does not exist, cannot be read, or is not a model of this package.
+        InputError: when the file does not exist, cannot be read, or is not a model of this package, and when the
+            temporary folder has no room for the weights of a pruned model.
     """
     path = path / WEIGHTS if (path := model_path(path)).is_dir() else path
     check_has_weights(path)
@@ -235,6 +238,9 @@ def load_model(path: str | os.PathLike, compiled: bool = False) -> TranslationMo
         with dense_file(path) as dense, weights_will_be_loaded():
             model = keras.saving.load_model(dense, compile=compiled)
     except Exception as error:  # Keras, zip and HDF5 raise many kinds of errors for other bytes
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            with explained(tempfile.gettempdir(), f"to expand the weights of {path}, a pruned model"):
+                raise
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         if not zipfile.is_zipfile(path):  # Keras says of such a file that it does not exist
             reason = "not a zip archive, or one that was cut short"

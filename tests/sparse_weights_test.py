@@ -1,7 +1,9 @@
 """The sparse form of arrays and of `.keras` files."""
 
+import errno
 import io
 import shutil
+import tempfile
 import zipfile
 
 import h5py
@@ -157,6 +159,15 @@ def test_a_damaged_file_is_an_error_or_the_same_weights(files, tmp_path_factory,
         return
     for one, other in zip(load_model(dense).weights, damaged.weights, strict=True):
         np.testing.assert_array_equal(one, other)  # a byte that nothing reads, such as a date
+
+
+def test_a_full_temporary_folder_is_not_taken_for_damage(files, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("keras_encdec.sparse_weights._write", full)
+    with pytest.raises(InputError, match=f"{tempfile.gettempdir()}: found the disk full when trying to expand the w"):
+        load_model(files[1])
 
 
 def test_contradictory_arrays_are_named(files, tmp_path):

@@ -274,7 +274,15 @@ def _checkpoints(
 def _tensorboard(config: TrainingConfig, folder: pathlib.Path) -> list[keras.callbacks.Callback]:
     if not config.tensorboard or not all(map(importlib.util.find_spec, ("tensorflow", "tensorboard"))):
         return []
-    return [keras.callbacks.TensorBoard(folder / "logs", write_graph=False)]
+    return [_TensorBoard(folder / "logs", write_graph=False)]
+
+
+class _TensorBoard(keras.callbacks.TensorBoard):
+    """Leaves out the metrics that a validation does not measure, such as those of other tasks, which Keras sends."""
+
+    def on_test_end(self, logs: dict[str, float] | None = None) -> None:
+        omitted = self.model.training_only_metrics
+        super().on_test_end({name: value for name, value in (logs or {}).items() if name not in omitted})
 
 
 class Restoration(keras.callbacks.Callback):

@@ -207,7 +207,7 @@ def check_aligner(aligner: str = DEFAULT_ALIGNER, symmetrization: str = DEFAULT_
         ) from error
 
 
-def longest_sentence(aligner: str) -> int:
+def longest_sentence(aligner: str = DEFAULT_ALIGNER) -> int:
     """Returns the maximum number of words in a sentence for an aligner; longer sentences get no links.
 
     Raises:

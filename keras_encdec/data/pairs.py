@@ -2,18 +2,18 @@
 
 import collections
 import contextlib
-import math
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from keras_encdec.data.alignment import align, check_aligner, number_of_rounds
-from keras_encdec.errors import InputError
+from keras_encdec.data.alignment import align, check_aligner, longest_sentence, number_of_rounds
+from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.formats import PairFormat, Record, RecordReader, model_words, pair_format
 from keras_encdec.formats.alignments import AlignedWordPair, Links, LinksLine, embedded_links, links_from_file
 from keras_encdec.formats.pair_format import WordPair
 from keras_encdec.formats.record_reader import LEFT_OUT
-from keras_encdec.runtime.progress import CountedInput, CountedWork, Progress, ShowProgress
+from keras_encdec.runtime.progress import CountedInput, CountedWork, Progress, ShowProgress, counted
 from keras_encdec.text.tokenizer import Tokenizer, split_tokenized
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def open_aligned_pairs(
         reverse: bool. Whether to swap source and target, even in the links. Links are read in the order of the files.
             Defaults to `False`.
         max_length: int. Maximum number of words of a side for `align`. Longer pairs get no links, like pairs with an
-            empty side. Defaults to `None`: no limit.
+            empty side. Defaults to `None`: that of the aligner, and an `EncdecWarning` if there are longer pairs.
         progress: called with the lines, the rounds of alignment or the pairs, and the unit that is counted, as each
             step begins. Defaults to `Progress`, which shows nothing.
 
@@ -189,7 +189,11 @@ def _aligned(
     read: Iterable[WordPair], reader: RecordReader[Record], max_length: int | None, progress: ShowProgress
 ) -> Iterator[AlignedWordPair]:
     pairs = list(_counted(read, reader.lines, "pairs", progress))
-    longest = math.inf if max_length is None else max_length
+    longest = longest_sentence()
+    if max_length is None:
+        _warn_of_long_pairs(pairs, longest)
+    else:
+        longest = min(longest, max_length)
     alignable = [i for i, pair in enumerate(pairs) if all(1 <= len(side) <= longest for side in pair)]
     links: list[Links] = []
     if alignable:
@@ -205,6 +209,13 @@ def _aligned(
     links_of = dict(zip(alignable, links, strict=True))
     for i, (source, target) in enumerate(pairs):
         yield source, target, links_of.get(i, [])
+
+
+def _warn_of_long_pairs(pairs: Sequence[WordPair], longest: int) -> None:
+    too_long = sum(max(map(len, pair)) > longest for pair in pairs)
+    if too_long:
+        found = f"found {counted(too_long, 'pairs')} with a side of more than {longest:,} words, which get no links"
+        warnings.warn(EncdecWarning(f"{found}; split such lines into sentences."), stacklevel=2)
 
 
 def tf_dataset(make_batches: Callable[[], Iterable[dict[str, "Ids"]]]) -> "tf.data.Dataset":

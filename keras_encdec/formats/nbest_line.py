@@ -238,7 +238,8 @@ def parse_segmentation(line: bytes, source_words: int, target_words: int) -> lis
         target_words: int. Number of words in the hypothesis.
 
     Returns:
-        list of PhraseSpan, which cover each word of both sides once; `None` if the line has no segmentation.
+        list of PhraseSpan, which cover each word of both sides once; `None` if the line has no segmentation. An empty
+        hypothesis of an empty sentence has no phrases: an empty list.
 
     Raises:
         MalformedLine: a ValueError with `found` and `expected`, if the field is not a segmentation or does not cover
@@ -250,6 +251,8 @@ def parse_segmentation(line: bytes, source_words: int, target_words: int) -> lis
     [PhraseSpan(source_start=0, source_end=1, target_start=0, target_end=1), \
 PhraseSpan(source_start=1, source_end=3, target_start=1, target_end=3)]
     """
+    if source_words == target_words == 0:
+        return []
     field = line.split(_SEPARATOR)[4:5]
     if not field or b"=" not in field[0]:  # the fifth field may also be the word alignment, 0-0 1-2
         return None

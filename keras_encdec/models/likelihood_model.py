@@ -80,6 +80,11 @@ class LikelihoodModel(keras.Model):
         """Returns the source and the target in the inputs of the model."""
         raise NotImplementedError
 
+    @property
+    def training_only_metrics(self) -> set[str]:
+        """The names of the metrics that `evaluate` does not measure."""
+        return set()
+
     def compile(
         self,
         optimizer: keras.optimizers.Optimizer | str | dict[str, object] = "rmsprop",

@@ -115,6 +115,11 @@ class MultiTaskModel(EncoderDecoder):
         return dict(self._parts)
 
     @property
+    def training_only_metrics(self) -> set[str]:
+        """The names of the metrics that `evaluate` does not measure: those of all tasks but the main task."""
+        return {metric.name for metric in self.task_perplexities.values()}
+
+    @property
     def encoder(self) -> Encoder:  # type: ignore[override]
         """The encoder of the current task."""
         return self.encoders[self._parts[self._task].encoder]
@@ -169,8 +174,7 @@ class MultiTaskModel(EncoderDecoder):
         """Computes the loss and the metrics of the main task, see `LikelihoodModel.evaluate`."""
         measured = super().evaluate(*args, **arguments)
         if isinstance(measured, dict):
-            others = {metric.name for metric in self.task_perplexities.values()}
-            return {name: value for name, value in measured.items() if name not in others}
+            return {name: value for name, value in measured.items() if name not in self.training_only_metrics}
         return measured
 
     def compute_metrics(

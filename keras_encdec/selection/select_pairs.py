@@ -14,6 +14,7 @@ import numpy as np
 
 from keras_encdec.backend.startup import KerasWork, software
 from keras_encdec.formats import FilePath, InputLines, Record, open_output
+from keras_encdec.formats.plain_text import append_columns
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.files import absolute, check_distinct_files, file_checksum, is_file
 from keras_encdec.runtime.progress import FileSummary, Progress
@@ -244,7 +245,7 @@ def _select_in_shards(
 
 
 def _score_line(record: Record, values: np.ndarray) -> bytes:
-    return b"\t".join([record.raw, *(f"{value:.6g}".encode() for value in values)]) + b"\n"
+    return append_columns(record.raw, [f"{value:.6g}" for value in values]) + b"\n"
 
 
 def _selected(scores: np.ndarray, num_pairs: int, options: SelectionOptions) -> np.ndarray:

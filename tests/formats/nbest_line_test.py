@@ -34,7 +34,11 @@ def test_what_moses_writes_is_read(lengths, random):
         position += target
     line = LINE + f" ||| {field(spans)} ||| 0-0 1-1 ".encode()
     words = sum(size for size, _ in lengths)
-    assert parse_segmentation(line, words, position) == (spans if spans else None)
+    assert parse_segmentation(line, words, position) == spans
+
+
+def test_an_empty_hypothesis_of_an_empty_sentence_has_no_phrases():
+    assert parse_segmentation(b"0 |||  ||| LM0= 0 ||| 0 |||  ", 0, 0) == []
 
 
 def test_other_fields_are_not_a_segmentation():

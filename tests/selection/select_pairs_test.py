@@ -105,6 +105,15 @@ def test_pairs_on_which_two_translation_models_agree_are_selected(corpus, out, d
     assert (out / "unique").read_text("utf-8").count("chat") == 1
 
 
+def test_a_carriage_return_stays_at_the_end_of_a_line_with_scores(corpus, out, dual):
+    lines = (corpus / "tsv").read_bytes()
+    (out / "crlf").write_bytes(lines.replace(b"\n", b"\r\n"))
+    for name, text in (("lf", corpus / "tsv"), ("crlf", out / "crlf")):
+        select_pairs(text, out / f"{name}.best", dual, format="tsv", top=2, scores=out / f"{name}.scores")
+        assert (out / f"{name}.scores").read_bytes() != lines
+    assert (out / "crlf.scores").read_bytes() == (out / "lf.scores").read_bytes().replace(b"\n", b"\r\n")
+
+
 @pytest.mark.parametrize("end_weight", [0.5, 4.0])
 def test_the_end_of_a_sentence_counts_as_several_tokens(corpus, out, dual, end_weight):
     options = SelectionOptions(top=3, end_weight=end_weight)

@@ -93,6 +93,16 @@ def test_a_model_directory_has_an_ordinary_model_of_each_task(several):
     assert "| `copy` | autoencoder | `s` | `s` | 0.5 | `text` |" in card
 
 
+def test_tensorboard_has_the_validation_metrics_of_the_main_task_only(tasks_file, tmp_path):
+    pytest.importorskip("tensorboard")
+    event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    result, _ = train_tasks(tasks_file, tmp_path / "model", updates=2, tensorboard=True)
+    events = event_accumulator.EventAccumulator(str(result.model_dir / "logs" / "validation")).Reload()
+    names = events.Tags()["tensors"]
+    assert "evaluation_perplexity_vs_iterations" in names
+    assert not [name for name in names if "copy" in name or "next" in name]
+
+
 @pytest.mark.usefixtures("uncompiled")
 def test_commands_take_a_task(several, tmp_path, capsys):
     path = several[0].model_dir

@@ -3,7 +3,7 @@
 import pytest
 
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.errors import InputError
+from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.runtime.progress import Progress
 from keras_encdec.smt import DictionaryEntry, dictionary_entries, write_dictionary
 from keras_encdec.text.lexical_shortlist import read_dictionary, read_translations
@@ -125,6 +125,14 @@ def test_without_an_alignment_the_pairs_are_aligned(files, out):
     pytest.importorskip("thot", reason="sil-thot is not installed")
     (files / "tsv").write_text("the house\tla maison\nthe\tla\nhouse\tmaison\n\trien\n" * 5)
     write_dictionary(files / "tsv", out / "words")
+    assert read_dictionary(out / "words") == {"house": "maison", "the": "la"}
+
+
+def test_pairs_too_long_to_align_get_no_links_and_a_warning(files, out):
+    pytest.importorskip("thot", reason="sil-thot is not installed")
+    (files / "tsv").write_text("the house\tla maison\nthe\tla\nhouse\tmaison\n" * 5 + "a " * 1025 + "\tune\n")
+    with pytest.warns(EncdecWarning, match="found 1 pair with a side of more than 1,024 words, which get no links"):
+        write_dictionary(files / "tsv", out / "words", min_count=1)
     assert read_dictionary(out / "words") == {"house": "maison", "the": "la"}
 
 
