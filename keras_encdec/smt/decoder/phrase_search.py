@@ -2,6 +2,7 @@
 
 import dataclasses
 import heapq
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -228,49 +229,44 @@ class _Sentence:
 
     def _filled_stack(self, edges: Sequence[_Edge], is_last: bool, pop_limit: int) -> _Stack:
         """Fills a stack with the best continuations, by cube pruning."""
-        weight, advance = self._weights.language_model, self._model.advance
+        weight = self._weights.language_model
         heap: list[_Candidate] = []
-        pushed = 0
+        serial_numbers = itertools.count()  # break ties, as edges cannot be compared
 
         def push(edge: _Edge, i: int, j: int) -> None:
-            nonlocal pushed
-            hypothesis, memo = edge.hypotheses[i], edge.memos[j]
-            key = hypothesis.state, is_last  # ln p of the last phrase includes the end
-            known = memo.get(key)
-            if known is None:
-                log10, state = 0.0, hypothesis.state
-                for word in edge.options[j].words:
-                    log10_of_word, state = advance(state, word)
-                    log10 += log10_of_word
-                if is_last:
-                    log10, state = log10 + advance(state, _END)[0], self._model.empty
-                known = memo[key] = log10 * LN_10, state
-            score = edge.jump + edge.options[j].score + weight * known[0]
-            pushed += 1  # breaks ties, as edges cannot be compared
-            heapq.heappush(heap, (-hypothesis.score - score - edge.future, pushed, edge, i, j, known, score))
+            hypothesis, option, memo = edge.hypotheses[i], edge.options[j], edge.memos[j]
+            key = hypothesis.state, is_last
+            phrase = memo.get(key)
+            if phrase is None:
+                phrase = memo[key] = self._log_prob(option.words, hypothesis.state, is_last)
+            score = edge.jump + option.score + weight * phrase[0]
+            estimate = hypothesis.score + score + edge.future
+            heapq.heappush(heap, (-estimate, next(serial_numbers), edge, i, j, phrase, score))
 
         for edge in edges:
             push(edge, 0, 0)
         stack: _Stack = {}
-        popped = 0
-        while heap and popped < pop_limit:
+        for _ in range(pop_limit):
+            if not heap:
+                break
             _, _, edge, i, j, (log_prob, state), score = heapq.heappop(heap)
-            popped += 1
-            previous = edge.hypotheses[i]
-            same_coverage = stack.setdefault(edge.coverage, {})
-            key = (0 if is_last else edge.end, state)
-            total = previous.score + score
-            hypothesis = same_coverage.get(key)
-            if hypothesis is None:
-                hypothesis = same_coverage[key] = SearchNode(total, state, edge.end)
-            elif total > hypothesis.score:
-                hypothesis.score = total
-            hypothesis.arcs.append(Arc(previous, edge.options[j], edge.start, edge.end, log_prob, score))
+            arc = Arc(edge.hypotheses[i], edge.options[j], edge.start, edge.end, log_prob, score)
+            _add_arc(stack.setdefault(edge.coverage, {}), arc, state, is_last)
             if j + 1 < len(edge.options):
                 push(edge, i, j + 1)
             if j == 0 and i + 1 < len(edge.hypotheses):
                 push(edge, i + 1, 0)
         return stack
+
+    def _log_prob(self, words: Sequence[str], state: "State", is_last: bool) -> tuple[float, "State"]:
+        """Computes ln p of words after a state, with the sentence's end if they are the last, and the state then."""
+        total = 0.0
+        for word in words:
+            log10, state = self._model.advance(state, word)
+            total += log10
+        if is_last:
+            total, state = total + self._model.advance(state, _END)[0], self._model.empty
+        return total * LN_10, state
 
     def _future(self, coverage: int) -> float:
         """Estimates the best score of all uncovered words."""
@@ -286,6 +282,18 @@ class _Sentence:
                     start = None
             self._futures[coverage] = future
         return future
+
+
+def _add_arc(hypotheses: dict[tuple[int, "State"], SearchNode], arc: Arc, state: "State", is_last: bool) -> None:
+    """Adds a continuation to the hypotheses of its coverage: to the one that it is recombined with, or as a new one."""
+    key = (0 if is_last else arc.end, state)
+    total = arc.previous.score + arc.score
+    hypothesis = hypotheses.get(key)
+    if hypothesis is None:
+        hypothesis = hypotheses[key] = SearchNode(total, state, arc.end)
+    elif total > hypothesis.score:
+        hypothesis.score = total
+    hypothesis.arcs.append(arc)
 
 
 def _span_futures(length: int, spans: Spans) -> list[list[float]]:

@@ -7,6 +7,8 @@ from functools import cached_property
 from operator import add
 from typing import NamedTuple
 
+import numpy as np
+
 from keras_encdec.errors import quoted
 from keras_encdec.formats import PhraseSpan, parse_features, parse_segmentation
 from keras_encdec.formats.feature_weights import DISTORTION, PHRASE_PENALTY
@@ -23,8 +25,16 @@ _MOST_CHOICES = 10_000
 MOST_STATES = 1_000_000
 
 
-# The phrases of a partial segmentation as a linked list: the last phrase, and those before it.
+# Phrases as a linked list: the last phrase, and those before it.
 _Chosen = tuple[PositionedPhrase, "_Chosen | None"]
+# A segmentation of the first words of the hypothesis: the number of these words, a bit for each source word that the
+# phrases translate, the source word after the last phrase, minus the sum of the jumps to come (`None` if the list lacks
+# it), the sums of the values of the phrases to come, and the phrases.
+_State = tuple[int, int, int, float | None, tuple[float, ...], _Chosen | None]
+# The phrases that may follow at a position of the hypothesis, each with the position after it.
+_Candidates = list[tuple[int, PositionedPhrase]]
+# The lowest and the highest value of each sum.
+_Bounds = list[tuple[float, float]]
 
 
 class SearchGivenUp(MalformedLine):
@@ -79,75 +89,95 @@ def find_segmentation(
     Raises:
         SearchGivenUp: when it finds no segmentation within a million partial segmentations.
     """
-    remaining = (source_words, features.phrases or 0, *features.scores)
+    sums = (source_words, features.phrases or 0, *features.scores)
     tolerances = (0.5, 0.5 if features.phrases is not None else math.inf, *map(_tolerance, features.scores))
-    candidates, bounds = _candidates(options, target, longest, tolerances)
-    if not bounds[0]:
+    candidates, empty = _candidates(options, target, longest), options.get("", ())
+    if target and not candidates[0]:
         return None
-    states: list[tuple[int, int, int, float | None, tuple[float, ...], _Chosen | None]] = [
-        (0, 0, 0, features.distortion, remaining, None)
-    ]
+    bounds = _bounds(candidates, empty, tolerances)
+    # Phrases without target words may stand anywhere, each at most once.
+    candidates = [[*((position, option) for option in empty), *here] for position, here in enumerate(candidates)]
+    states: list[_State] = [(0, 0, 0, features.distortion, sums, None)]
     seen: set[tuple[int, int, int, float | None, tuple[float, ...]]] = set()
     while states:
         if len(seen) == MOST_STATES:
             raise SearchGivenUp(len(target), MOST_STATES)
-        position, covered, previous, jumps, remaining, chosen = states.pop()
-        if position == len(target) and _is_done(jumps, remaining, tolerances):
+        state = states.pop()
+        position, covered, end, distortion, sums, chosen = state
+        if position == len(target) and _is_done(distortion, sums, tolerances):
             return _phrases(chosen)
-        state = position, covered, previous, jumps, tuple([round(value, _DECIMALS) for value in remaining])
-        if state in seen:
-            continue
-        seen.add(state)
-        continuations = []
-        for after, option in candidates[position]:
-            coverage, start, end, values = option
-            if covered & coverage:
-                continue
-            left = None if jumps is None else jumps + abs(start - previous)
-            if left is not None and left > 0.5:
-                continue
-            rest = []
-            for value, part, (low, high) in zip(remaining, values, bounds[after]):  # noqa: B905
-                value -= part
-                if not low <= value <= high:
-                    break
-                rest.append(value)
-            else:
-                now = covered | coverage
-                if left is None or left + _least_jumps(source_words, now, end) < 0.5:
-                    continuations.append((after, now, end, left, tuple(rest), (option, chosen)))
-        states.extend(reversed(continuations))
+        key = position, covered, end, distortion, tuple([round(value, _DECIMALS) for value in sums])
+        if key not in seen:
+            seen.add(key)
+            states.extend(reversed(_continuations(state, candidates[position], bounds, source_words)))
     return None
 
 
 def _candidates(
-    options: Mapping[str, Sequence[PositionedPhrase]], target: Sequence[str], longest: int, tolerances: Sequence[float]
-) -> tuple[list[list[tuple[int, PositionedPhrase]]], list[list[tuple[float, float]]]]:
-    """Finds the phrases that may follow at each position of the target, and bounds of their remaining sums.
-
-    Returns:
-        tuple: for each position a list of `(position after the phrase, PositionedPhrase)`; and for each position a list
-        of `(lowest, highest)`, one for each sum over the remaining words; empty if these cannot be translated.
-    """
+    options: Mapping[str, Sequence[PositionedPhrase]], target: Sequence[str], longest: int
+) -> list[_Candidates]:
+    """Finds the phrases that may follow at each position of the target, if the words after them can be translated."""
     size = len(target)
-    candidates, sums = [[] for _ in range(size + 1)], [None] * size + [([0.0] * len(tolerances),) * 2]
+    candidates: list[_Candidates] = [[] for _ in range(size + 1)]
     for position in reversed(range(size)):
         for after in range(position + 1, min(size, position + longest) + 1):
-            if sums[after] is not None:
+            if after == size or candidates[after]:
                 phrase = " ".join(target[position:after])
                 candidates[position] += [(after, option) for option in options.get(phrase, ())]
+    return candidates
+
+
+def _bounds(
+    candidates: Sequence[_Candidates], empty: Sequence[PositionedPhrase], tolerances: Sequence[float]
+) -> list[_Bounds]:
+    """Finds the bounds of the sums of the phrases to come at each position.
+
+    Any of the phrases without target words, `empty`, may be among the phrases to come.
+    """
+    number = len(tolerances)
+    lowest, highest = np.zeros((2, len(candidates), number))
+    for position in reversed(range(len(candidates))):
         if candidates[position]:
-            reached = [(option.values, *sums[after]) for after, option in candidates[position]]
-            lows, highs = ([map(add, extension[0], extension[side]) for extension in reached] for side in (1, 2))
-            sums[position] = list(map(min, zip(*lows, strict=True))), list(map(max, zip(*highs, strict=True)))
-    # Phrases without target words may stand anywhere, each at most once.
-    empty = options.get("", ())
-    for position, options_here in enumerate(candidates):
-        options_here[:0] = [(position, option) for option in empty]
-    less = [sum(min(0, option.values[i]) for option in empty) - most for i, most in enumerate(tolerances)]
-    more = [sum(max(0, option.values[i]) for option in empty) + most for i, most in enumerate(tolerances)]
-    bounds = [list(zip(map(add, rest[0], less), map(add, rest[1], more), strict=True)) if rest else [] for rest in sums]
-    return candidates, bounds
+            afters = [after for after, _ in candidates[position]]
+            values = np.array([option.values[:number] for _, option in candidates[position]])
+            lowest[position] = (values + lowest[afters]).min(axis=0)
+            highest[position] = (values + highest[afters]).max(axis=0)
+    empty_values = np.array([option.values[:number] for option in empty]).reshape(-1, number)
+    lowest += np.minimum(empty_values, 0).sum(axis=0) - tolerances
+    highest += np.maximum(empty_values, 0).sum(axis=0) + tolerances
+    return [list(zip(*sums, strict=True)) for sums in zip(lowest.tolist(), highest.tolist(), strict=True)]
+
+
+def _continuations(
+    state: _State, candidates: _Candidates, bounds: Sequence[_Bounds], source_words: int
+) -> list[_State]:
+    """Continues a partial segmentation with each candidate after which the bounds can still be met."""
+    _, covered, previous, distortion, sums, chosen = state
+    continuations = []
+    for after, option in candidates:
+        coverage, start, end, values = option
+        if covered & coverage:
+            continue
+        left = None if distortion is None else distortion + abs(start - previous)
+        if left is not None and left > 0.5:
+            continue
+        rest = _sums_within(sums, values, bounds[after])
+        if rest is None:
+            continue
+        if left is None or left + _least_jumps(source_words, covered | coverage, end) < 0.5:
+            continuations.append((after, covered | coverage, end, left, rest, (option, chosen)))
+    return continuations
+
+
+def _sums_within(sums: Sequence[float], values: Sequence[float], bounds: _Bounds) -> tuple[float, ...] | None:
+    """Subtracts a phrase's values from the sums; returns `None` if one is then out of its bounds."""
+    rest = []
+    for value, part, (low, high) in zip(sums, values, bounds):  # noqa: B905
+        value -= part
+        if not low <= value <= high:
+            return None
+        rest.append(value)
+    return tuple(rest)
 
 
 def _least_jumps(source_words: int, covered: int, previous: int) -> int:
@@ -160,10 +190,10 @@ def _least_jumps(source_words: int, covered: int, previous: int) -> int:
     return abs(first - previous) + crossed.bit_count()
 
 
-def _is_done(jumps: float | None, remaining: Sequence[float], tolerances: Sequence[float]) -> bool:
-    if jumps is not None and jumps < -0.5:
+def _is_done(distortion: float | None, sums: Sequence[float], tolerances: Sequence[float]) -> bool:
+    if distortion is not None and distortion < -0.5:
         return False
-    return all(abs(value) <= most for value, most in zip(remaining, tolerances, strict=True))
+    return all(abs(value) <= most for value, most in zip(sums, tolerances, strict=True))
 
 
 def _phrases(chosen: _Chosen | None) -> list[PositionedPhrase]:
