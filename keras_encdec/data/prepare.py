@@ -6,8 +6,8 @@ import pathlib
 import shutil
 import zlib
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import BinaryIO, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,7 @@ from keras_encdec.text.vocabulary import (
 Number = TypeVar("Number", bound=np.generic)
 Ids = npt.NDArray[np.int32]
 Indices = npt.NDArray[np.int64]
+Lengths = npt.NDArray[np.uint16]
 IDS, LENGTHS, STARTS, SUMMARY = "ids.i32", "lengths.u16", "starts.i64", "prepared.json"
 # The spellings of each side's words outside the shortlist, if the model reads or spells them by their characters.
 SPELLINGS = {"source": "source_spellings.npy", "target": "target_spellings.npy"}
@@ -188,37 +189,51 @@ def prepare(
             folder.mkdir(parents=True)
             spill = _Spill(folder / PARTS, seed, position_words)
             counts = spill.fill(pairs, max_length, empty_sources)
-            reserved = (), POSITION_WORDS if position_words else ()
-            source, target = (
-                given if given is not None else most_frequent(side.counts(), size, words)
-                for given, side, size, words in zip(vocabularies, spill.sides, shortlists, reserved, strict=True)
-            )
-            for vocabulary, side, number in zip((source, target), spill.sides, characters, strict=True):
-                if number is not None and vocabulary.characters is None:
-                    vocabulary.characters = character_vocabulary(side.counts(), number)
+            source_side, target_side = spill.sides
+            reserved = POSITION_WORDS if position_words else ()
+            source = _vocabulary(vocabularies[0], source_side, shortlists[0], (), characters[0])
+            target = _vocabulary(vocabularies[1], target_side, shortlists[1], reserved, characters[1])
             counts.update(_write(spill, folder, (source, target), np.random.default_rng(seed)))
             spill.folder.rmdir()
-            if not counts["unique"]:
-                raise InputError(
-                    f"found {counts['read']} pairs, of which {counts['too_long']} are longer than {max_length} "
-                    f"words and {counts['empty']} have an empty side",
-                    "expected at least one to train on",
-                    "check the input file and its format, or raise --max_length",
-                )
-            for name, given, vocabulary, side in zip(
-                ("source", "target"), vocabularies, (source, target), spill.sides, strict=True
-            ):
-                if given is None and not len(vocabulary) and UNKNOWN_WORD in side.numbers:
-                    raise InputError(
-                        f"found only {UNKNOWN_WORD} on the {name} side",
-                        "expected words to train on",
-                        "check the input file and its format",
-                    )
+            _check_counts(counts, max_length)
+            if vocabularies[0] is None:
+                _check_words(source, source_side, "source")
+            if vocabularies[1] is None:
+                _check_words(target, target_side, "target")
             write_file(folder / SUMMARY, json.dumps(counts, indent=1).encode())
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
     return PreparedPairs(folder), source, target
+
+
+def _vocabulary(
+    given: Vocabulary | None, side: "_Side", size: int, reserved: Sequence[str], characters: int | None
+) -> Vocabulary:
+    """Returns the vocabulary of a side: the given one, or a new one of its words. See `prepare`."""
+    vocabulary = most_frequent(side.counts(), size, reserved) if given is None else given
+    if characters is not None and vocabulary.characters is None:
+        vocabulary.characters = character_vocabulary(side.counts(), characters)
+    return vocabulary
+
+
+def _check_counts(counts: Mapping[str, int], max_length: int) -> None:
+    if not counts["unique"]:
+        raise InputError(
+            f"found {counts['read']} pairs, of which {counts['too_long']} are longer than {max_length} "
+            f"words and {counts['empty']} have an empty side",
+            "expected at least one to train on",
+            "check the input file and its format, or raise --max_length",
+        )
+
+
+def _check_words(vocabulary: Vocabulary, side: "_Side", name: str) -> None:
+    if not len(vocabulary) and UNKNOWN_WORD in side.numbers:
+        raise InputError(
+            f"found only {UNKNOWN_WORD} on the {name} side",
+            "expected words to train on",
+            "check the input file and its format",
+        )
 
 
 def _clear(folder: pathlib.Path) -> None:
@@ -297,9 +312,8 @@ class _Spill:
                 elif len(source) > max_length or len(target) > max_length:
                     counts["too_long"] += 1
                 else:
-                    record = array(
-                        "i", [len(source), len(target), *source_side.number(source), *target_side.number(target)]
-                    ).tobytes()
+                    numbers = [*source_side.number(source), *target_side.number(target)]
+                    record = array("i", [len(source), len(target), *numbers]).tobytes()
                     file = files[zlib.crc32(record, self._seed) % PARTITIONS]
                     file.write(record)
                     if self._position_words:
@@ -331,41 +345,61 @@ def _write(
     Returns:
         dict of int: the numbers of unique pairs, tokens and unknown words.
     """
-    source_ids, target_ids = all_ids = [side.ids(v) for side, v in zip(spill.sides, vocabularies, strict=True)]
-    position_ids = np.array(vocabularies[1].encode(POSITION_WORDS), np.int32)
-    totals = {"unique": 0, "source_tokens": 0, "target_tokens": 0, "source_unknown": 0, "target_unknown": 0}
-    firsts = [FIRST_WORD + len(vocabulary) for vocabulary in vocabularies]  # of the ids of words outside the shortlist
-    for name, side, ids, first, vocabulary in zip(SPELLINGS, spill.sides, all_ids, firsts, vocabularies, strict=True):
+    totals = dict.fromkeys(("unique", "source_tokens", "target_tokens", "source_unknown", "target_unknown"), 0)
+    all_ids = [side.ids(vocabulary) for side, vocabulary in zip(spill.sides, vocabularies, strict=True)]
+    # The first ids of words outside the shortlists.
+    first_rare = [FIRST_WORD + len(vocabulary) for vocabulary in vocabularies]
+    for name, side, ids, first, vocabulary in zip(
+        SPELLINGS, spill.sides, all_ids, first_rare, vocabularies, strict=True
+    ):
         if vocabulary.characters is not None:
             rare = (word for word, number in zip(side.numbers, ids, strict=False) if number >= first)
             with open_output(folder / SPELLINGS[name]) as file:
                 np.save(file, spelled(rare, vocabulary.characters).astype(np.uint16))
             totals[SHORTLISTS[name]] = len(vocabulary)
-    start = 0
+    position_ids = np.array(vocabularies[1].encode(POSITION_WORDS), np.int32)
     with contextlib.ExitStack() as stack:
-        ids_file, lengths, starts = (stack.enter_context(open(folder / name, "wb")) for name in (IDS, LENGTHS, STARTS))
+        files = [stack.enter_context(open(folder / name, "wb")) for name in (IDS, LENGTHS, STARTS)]
+        start = 0
         for records in spill.parts():
             if not records:
                 continue
             rows: list[tuple[Ids, Ids]] = []
             for i in random.permutation(len(records)):
-                record: Ids = records[i]
-                border, end = 2 + record[0], 2 + record[0] + record[1]
-                source, target = source_ids[record[2:border]], target_ids[record[border:end]]
-                totals["source_unknown"] += int(((source == UNKNOWN) | (source >= firsts[0])).sum())
-                totals["target_unknown"] += int(((target == UNKNOWN) | (target >= firsts[1])).sum())
-                if len(record) > end:
-                    target = np.where(target == UNKNOWN, position_ids[record[end:]], target)
-                rows.append((source, target))
-            widths = np.array([(len(source) + 1, len(target) + 1) for source, target in rows], np.uint16)
-            flat = np.concatenate([part for source, target in rows for part in (source, [END], target, [END])])
-            ends = start + np.cumsum(widths.sum(axis=1, dtype=np.int64))
-            # `tofile` does not report a full disk.
-            ids_file.write(flat.astype(np.int32).tobytes())
-            lengths.write(widths.tobytes())
-            starts.write(np.concatenate([[start], ends[:-1]]).astype(np.int64).tobytes())
-            start = int(ends[-1])
+                source, target, position_words = _parts_of(records[i])
+                source_ids, target_ids = all_ids[0][source], all_ids[1][target]
+                totals["source_unknown"] += _count_unknown(source_ids, first_rare[0])
+                totals["target_unknown"] += _count_unknown(target_ids, first_rare[1])
+                if len(position_words):
+                    target_ids = np.where(target_ids == UNKNOWN, position_ids[position_words], target_ids)
+                rows.append((source_ids, target_ids))
+            lengths = _append(rows, start, *files)
+            tokens = lengths.sum(axis=0, dtype=np.int64).tolist()
+            start += sum(tokens)
             totals["unique"] += len(rows)
-            totals["source_tokens"] += int(widths[:, 0].sum(dtype=np.int64))
-            totals["target_tokens"] += int(widths[:, 1].sum(dtype=np.int64))
+            totals["source_tokens"] += tokens[0]
+            totals["target_tokens"] += tokens[1]
     return totals
+
+
+def _parts_of(record: Ids) -> tuple[Ids, Ids, Ids]:
+    """Returns the numbers of the source's words and of the target's, and the indices of the position words."""
+    source_end = 2 + record[0]
+    target_end = source_end + record[1]
+    return record[2:source_end], record[source_end:target_end], record[target_end:]
+
+
+def _count_unknown(ids: Ids, first_rare: int) -> int:
+    return int(((ids == UNKNOWN) | (ids >= first_rare)).sum())
+
+
+def _append(rows: Sequence[tuple[Ids, Ids]], start: int, ids: BinaryIO, lengths: BinaryIO, starts: BinaryIO) -> Lengths:
+    """Appends pairs to the files of the prepared set, whose ids begin at `start`; returns their lengths `(n, 2)`."""
+    widths = np.array([(len(source) + 1, len(target) + 1) for source, target in rows], np.uint16)
+    ends = start + np.cumsum(widths.sum(axis=1, dtype=np.int64))
+    flat = np.concatenate([part for source, target in rows for part in (source, [END], target, [END])])
+    # `tofile` does not report a full disk.
+    ids.write(flat.astype(np.int32).tobytes())
+    lengths.write(widths.tobytes())
+    starts.write(np.concatenate([[start], ends[:-1]]).astype(np.int64).tobytes())
+    return widths

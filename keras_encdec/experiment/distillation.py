@@ -33,7 +33,7 @@ from keras_encdec.runtime.progress import Progress
 from keras_encdec.runtime.remote_folders import LocalFiles
 from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric, check_lines, read_text
 from keras_encdec.smt.evaluation.evaluate import BASELINE, EvaluationOptions, evaluate
-from keras_encdec.smt.nbest.nbest_sentences import hypotheses_by_sentence
+from keras_encdec.smt.nbest.nbest_sentences import SentenceHypotheses, hypotheses_by_sentence
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 
@@ -368,17 +368,13 @@ def choose(
         InputError: if a file cannot be read, does not have as many sentences as the references, or has only empty
             hypotheses.
     """
-    references, encoding = read_text(target, unescaped=True), FileEncoding(None)
+    references = read_text(target, unescaped=True)
     metric = CorpusMetric("bleu", [references]) if keep == "closest" else None
     lines_of_sentence: list[int] = []
     closer, has_words = 0, False
     with InputLines(nbest) as lines, open_output(output) as file:
         for sentence in hypotheses_by_sentence(lines):
-            order = np.arange(len(sentence.hypotheses))
-            if metric and sentence.id < len(references):
-                texts = [" ".join(hypothesis.words(encoding, nbest)) for hypothesis in sentence.hypotheses]
-                counts = np.stack([metric.counts(sentence.id, text) for text in texts])
-                order = np.argsort(-metric.sentence_scores(counts), kind="stable")
+            order = _order(sentence, metric, nbest)
             chosen = [sentence.hypotheses[index].parsed.hypothesis for index in order[:translations]]
             closer += int(order[0] > 0)
             has_words |= any(hypothesis.strip(b" ") for hypothesis in chosen)
@@ -390,15 +386,36 @@ def choose(
             "found only empty translations", "expected words for a student to learn", "check the teachers", nbest
         )
     if source and train_source:
-        # A byte-order mark belongs only to the beginning of a file.
-        with InputLines(source) as lines, open_output(train_source) as file:
-            for line, number in zip(lines, lines_of_sentence, strict=True):
-                file.write((without_mark(line, lines.line_number) + b"\n") * number)
+        _write_repeated(source, lines_of_sentence, train_source)
     if first:
-        with InputLines(output) as lines, open_output(first) as file:
-            for number in lines_of_sentence:
-                file.write(b"".join(line + b"\n" for line in list(itertools.islice(lines, number))[:1]))
+        _write_first(output, lines_of_sentence, first)
     return {"sentences": len(lines_of_sentence), "other_than_best": closer}
+
+
+def _order(sentence: SentenceHypotheses, metric: CorpusMetric | None, nbest: pathlib.Path) -> Sequence[int]:
+    """Returns the indices of a sentence's hypotheses, the closest to its reference first; without a metric in order."""
+    if metric is None or sentence.id >= metric.sentences:
+        return range(len(sentence.hypotheses))
+    encoding = FileEncoding(None)
+    texts = [" ".join(hypothesis.words(encoding, nbest)) for hypothesis in sentence.hypotheses]
+    counts = np.stack([metric.counts(sentence.id, text) for text in texts])
+    order: list[int] = np.argsort(-metric.sentence_scores(counts), kind="stable").tolist()
+    return order
+
+
+def _write_repeated(source: pathlib.Path, times: Sequence[int], output: pathlib.Path) -> None:
+    """Writes each line of a file as many times as given."""
+    with InputLines(source) as lines, open_output(output) as file:
+        for line, number in zip(lines, times, strict=True):
+            # A byte-order mark belongs only to the beginning of a file.
+            file.write((without_mark(line, lines.line_number) + b"\n") * number)
+
+
+def _write_first(source: pathlib.Path, sizes: Sequence[int], output: pathlib.Path) -> None:
+    """Writes the first line of each group of lines of a file, whose sizes are given."""
+    with InputLines(source) as lines, open_output(output) as file:
+        for size in sizes:
+            file.write(b"".join(line + b"\n" for line in list(itertools.islice(lines, size))[:1]))
 
 
 def evaluate_translations(

@@ -153,7 +153,7 @@ def _continuations(
 ) -> list[_State]:
     """Continues a partial segmentation with each candidate after which the bounds can still be met."""
     _, covered, previous, distortion, sums, chosen = state
-    continuations = []
+    continuations: list[_State] = []
     for after, option in candidates:
         coverage, start, end, values = option
         if covered & coverage:
