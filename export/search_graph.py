@@ -1,7 +1,7 @@
 """Runs a sampler's search inside an exported graph."""
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 import tensorflow as tf
@@ -174,6 +174,29 @@ class _Hypotheses(NamedTuple):
     links: tf.Tensor
     log_probs: tf.Tensor
 
+    @classmethod
+    def empty(cls, sources: tf.Tensor, hypotheses: int, width: tf.Tensor, log_prob: float) -> Self:
+        """Returns hypotheses without tokens."""
+        tokens = tf.zeros(tf.stack([sources, hypotheses, width]), tf.int32)
+        return cls(tokens, tokens, tf.fill(tf.stack([sources, hypotheses]), log_prob))
+
+    def with_tokens(self, tokens: tf.Tensor, log_probs: tf.Tensor, now: tf.Tensor) -> Self:
+        """Adds a token `(sources, hypotheses, 1)` to each hypothesis where `now`, `(width,)`, is 1."""
+        return self._replace(tokens=self.tokens + tokens * now, log_probs=self.log_probs + log_probs)
+
+    def with_links(self, links: tf.Tensor, now: tf.Tensor) -> Self:
+        """Adds the link `(sources, hypotheses)` of a token to each hypothesis, as `with_tokens`."""
+        return self._replace(links=self.links + links[:, :, None] * now)
+
+    def and_these(self, others: Self, chosen: tf.Tensor) -> Self:
+        """Chooses from these hypotheses and others by their numbers `(sources, n)`; the others come last."""
+        both = zip(self, others, strict=True)
+        return type(self)(*(tf.gather(tf.concat(each, axis=1), chosen, batch_dims=1) for each in both))
+
+    def rows(self, indices: tf.Tensor) -> Self:
+        """Returns the hypotheses with the given numbers `(sources, hypotheses)`."""
+        return type(self)(*(tf.gather(tensor, indices, batch_dims=1) for tensor in self))
+
 
 def _search(
     decoder: Searchable,
@@ -206,30 +229,27 @@ def _search(
         needed = {}
         if decoder.has_attention:
             attention = tf.reshape(state["attention"], [sources, rows, -1])
-            partial = partial._replace(links=partial.links + _links(attention, is_word)[:, :, None] * now)
+            partial = partial.with_links(_links(attention, is_word), now)
             needed = {"attention": tf.cast(attention, tf.float32)} if sampler.needs_attention else {}
         choice, search = sampler.step(next_log_probs, search, draws, **needed)
         if candidates:
             choice = choice._replace(words=tf.gather(candidates.words, choice.words))
-        ended = _Hypotheses(partial.tokens + END * now, partial.links, partial.log_probs + choice.end_log_probs)
-        kept = _Hypotheses(*(_take(parts, choice.kept) for parts in zip(kept, ended, strict=True)))
+        kept = kept.and_these(partial.with_tokens(END, choice.end_log_probs, now), choice.kept)
         if choice.parents is not None:
-            partial = _Hypotheses(*(tf.gather(tensor, choice.parents, batch_dims=1) for tensor in partial))
+            partial = partial.rows(choice.parents)
             parents = tf.reshape(choice.parents + rows * tf.range(sources)[:, None], [-1])
             state = tf.nest.map_structure(lambda tensor: tf.gather(tensor, parents), state)
-        tokens, log_probs = partial.tokens + choice.words[:, :, None] * now, partial.log_probs + choice.log_probs
-        return t + 1, choice.words, _Hypotheses(tokens, partial.links, log_probs), kept, search, state
+        partial = partial.with_tokens(choice.words[:, :, None], choice.log_probs, now)
+        return t + 1, choice.words, partial, kept, search, state
 
     def condition(t: tf.Tensor, *variables: Structure) -> tf.Tensor:
         return (t < width) & tf.reduce_any(variables[-2]["searching"])
 
-    shape, kept_shape = tf.stack([sources, rows]), tf.stack([sources, sampler.results_per_source])
-    tokens, kept_tokens = (tf.zeros(tf.concat([each, [width]], 0), tf.int32) for each in (shape, kept_shape))
     variables = (
         tf.constant(0),
-        tf.zeros(shape, tf.int32),
-        _Hypotheses(tokens, tokens, tf.zeros(shape)),
-        _Hypotheses(kept_tokens, kept_tokens, tf.fill(kept_shape, -float("inf"))),
+        tf.zeros(tf.stack([sources, rows]), tf.int32),
+        _Hypotheses.empty(sources, rows, width, 0.0),
+        _Hypotheses.empty(sources, sampler.results_per_source, width, -float("inf")),
         sampler.initial(limits, **arguments),
         state,
     )
@@ -246,10 +266,6 @@ def _links(attention: tf.Tensor, is_word: tf.Tensor) -> tf.Tensor:
     weights = tf.where(is_word, attention, -1)
     link = tf.argmax(weights, axis=-1, output_type=tf.int32)
     return tf.where(tf.reduce_max(attention, axis=-1) > tf.reduce_max(weights, axis=-1), -1 - link, link)
-
-
-def _take(parts: Sequence[tf.Tensor], indices: tf.Tensor) -> tf.Tensor:
-    return tf.gather(tf.concat(parts, axis=1), indices, batch_dims=1)
 
 
 def _draws(seeds: tf.Tensor, t: tf.Tensor, rows: int) -> tf.Tensor:

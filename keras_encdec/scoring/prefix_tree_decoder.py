@@ -72,15 +72,41 @@ class PrefixTreeDecoder(keras.layers.Layer):
     ) -> Tensor | tuple[Tensor, ...]:
         state = self._in_dtypes(state, self.decoder.state_spec)
         memory = self._in_dtypes(memory, self.decoder.memory_spec)
+        # A decoder without a state, which sees only the previous word, needs no tables. A root starts from its source's
+        # state: these are the first rows of the tables.
+        roots = next((table.shape[0] for table in state.values()), 0)
+        features, totals, tables = self._tables(previous, parents, sources, batches, state, roots, memory, word_tables)
+        results = ops.stack([*self._logits(previous, parents, features), totals])
+        outputs = [results, *([tables["attention"][roots:]] if self.with_attention else [])]
+        if spelled_slots is not None:
+            rows = {name: take_rows(table, spelled_slots + roots) for name, table in tables.items()}
+            source = ops.take(ops.reshape(sources, (-1,)), spelled_slots)
+            outputs.append(ops.cast(self.decoder.spelling_state(rows, memory, source), "float32"))
+        return tuple(outputs) if len(outputs) > 1 else results
+
+    def _tables(
+        self,
+        previous: Tensor,
+        parents: Tensor,
+        sources: Tensor,
+        batches: Tensor,
+        state: State,
+        roots: int,
+        memory: Memory,
+        word_tables: WordTables,
+    ) -> tuple[Tensor, Tensor, State]:
+        """Computes tables with a row for each slot.
+
+        Returns:
+            tuple: the features `(slots, width)`, the log-sum-exp of the logits `(slots,)`, and the states, after
+            `roots` rows of first states.
+        """
         matrix, bias = map(ops.convert_to_tensor, self.decoder.output_weights)
         total = log_sum_exp(matrix, bias, self.careful)
-        slots, size = previous.shape
-        slots *= size
-        # A decoder without a state, which sees only the previous word, needs no tables.
-        roots = next((table.shape[0] for table in state.values()), 0)
+        size = previous.shape[1]
+        slots = previous.shape[0] * size
 
         def body(batch: Tensor, features_table: Tensor, totals: Tensor, states: State) -> tuple[Tensor, Tensor, State]:
-            # A root starts from its source's state: these are the first rows of the tables.
             source = sources[batch]
             rows = ops.where(parents[batch] < 0, source, parents[batch] + roots)
             state = {name: take_rows(table, rows) for name, table in states.items()}
@@ -95,22 +121,23 @@ class PrefixTreeDecoder(keras.layers.Layer):
         def with_slots(first: Tensor) -> Tensor:
             return ops.concatenate([first, ops.zeros((slots, *first.shape[1:]), first.dtype)])
 
-        tables = {name: with_slots(first) for name, first in state.items()}
+        states = {name: with_slots(first) for name, first in state.items()}
         features, totals = ops.zeros((slots, matrix.shape[0]), "float32"), ops.zeros((slots,), "float32")
-        features, totals, tables = counted_loop(body, batches, features, totals, tables)
-        # The logits are computed after the loop: a loop copies a table that it both reads and writes in each iteration.
-        output, bias = ops.cast(ops.transpose(matrix), "float32"), ops.cast(bias, "float32")
+        tables: tuple[Tensor, Tensor, State] = counted_loop(body, batches, features, totals, states)
+        return tables
+
+    def _logits(self, previous: Tensor, parents: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Computes the logit of the last word of each prefix after its parent, and of the end of sequence after it.
+
+        This is done after the loop: a loop copies a table that it both reads and writes in each iteration.
+        """
+        matrix, bias = (ops.cast(ops.convert_to_tensor(weights), "float32") for weights in self.decoder.output_weights)
+        output = ops.transpose(matrix)
         word, parent = ops.reshape(previous, (-1,)), ops.maximum(ops.reshape(parents, (-1,)), 0)
         before = ops.take(features, parent, axis=0)
         into = ops.sum(before * ops.take(output, word, axis=0), axis=-1) + ops.take(bias, word)
         end = ops.sum(features * output[END], axis=-1) + bias[END]
-        results = ops.stack([into, end, totals])
-        outputs = [results, *([tables["attention"][roots:]] if self.with_attention else [])]
-        if spelled_slots is not None:
-            rows = {name: take_rows(table, spelled_slots + roots) for name, table in tables.items()}
-            source = ops.take(ops.reshape(sources, (-1,)), spelled_slots)
-            outputs.append(ops.cast(self.decoder.spelling_state(rows, memory, source), "float32"))
-        return tuple(outputs) if len(outputs) > 1 else results
+        return into, end
 
     def _in_dtypes(self, tensors: dict[str, Tensor], specs: dict[str, TensorSpec]) -> dict[str, Tensor]:
         return {name: ops.cast(tensors[name], spec.dtype or self.compute_dtype) for name, spec in specs.items()}
