@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from keras_encdec.backend.startup import KerasWork, software
-from keras_encdec.formats import FilePath, InputLines, PairFormat, Record, open_output, pair_format
+from keras_encdec.formats import Column, FilePath, InputLines, PairFormat, Record, open_output, pair_format
 from keras_encdec.formats.plain_text import Sentences, read_sentences
 from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.model_directory import ModelDirectory
@@ -138,35 +138,10 @@ def score_in_shards(
     known, directories = pair_format(options.format), _directories(models)
     columns = score_columns(known, options, len(models))
     in_step, sentences = _sources(known, input, options)
-    given: Sequence[ModelOrPath] = models
-    if options.uses_other_processes:
-        given = [directory.path_elsewhere(model) for model, directory in zip(models, directories, strict=True)]
     own_process = options.uses_other_processes
-    work = KerasWork(functools.partial(ShardScorer, options, given, sentences, own_process), own_process)
-    ini, notices = b"", []
-
-    def prepare(first: Shard) -> tuple[int, int]:
-        nonlocal ini, notices
-        if options.moses_ini_out:
-            with open_output(options.moses_ini_out, keep=False):  # fails now, rather than after hours of scoring
-                pass
-        with open_part(first, options, sentences) as reader:
-            for _ in scored_windows(reader, options, columns):  # finds the number of scores, and errors, at once
-                pass
-            ini, notices = scored_ini(reader)
-        return reader.num_scores, reader.num_scores_line
-
-    def finish(outputs: contextlib.ExitStack) -> None:
-        if options.moses_ini_out:
-            outputs.enter_context(open_output(options.moses_ini_out)).write(ini)
-
-    done: list[ScoreCounts] = []
-
-    def check(counts: dict[str, Any]) -> None:
-        done.append(ScoreCounts.from_dict(counts))
-        for words in functools.reduce(operator.add, done).unknown_words:
-            options.check_unknown(words.side, words.words, words.unknown)
-
+    if own_process:
+        models = [directory.path_elsewhere(model) for model, directory in zip(models, directories, strict=True)]
+    work = KerasWork(functools.partial(ShardScorer, options, models, sentences, own_process), own_process)
     job = ShardedJob(
         "scoring",
         in_step,
@@ -177,8 +152,72 @@ def score_in_shards(
         known.group,
         COLUMN_BYTES * len(columns),
     )
-    run = run_in_shards(job, options.open_engine(), work, prepare, finish, check=check, progress=progress, show=show)
-    return WrittenScores(run.written, functools.reduce(operator.add, done), notices, run.before)
+    steps = _Steps(options, sentences, columns, scored_ini)
+    run = run_in_shards(
+        job,
+        options.open_engine(),
+        work,
+        steps.prepare,
+        steps.finish,
+        check=steps.check,
+        progress=progress,
+        show=show,
+    )
+    return WrittenScores(run.written, steps.counts, steps.notices, run.before)
+
+
+class _Steps:
+    """What is done before the shards are scored, after each of them, and when all are done; see `run_in_shards`.
+
+    Args:
+        options: ScoringOptions.
+        sentences: see `ShardScorer`.
+        columns: from `score_columns`.
+        scored_ini: see `score_in_shards`.
+
+    Attributes:
+        notices: list of str, about the new moses.ini.
+        counts: ScoreCounts of the shards so far.
+    """
+
+    def __init__(
+        self,
+        options: ScoringOptions,
+        sentences: Sentences | None,
+        columns: Sequence[Column],
+        scored_ini: Callable[[RecordReader[Record]], tuple[bytes, list[str]]],
+    ) -> None:
+        self._options, self._sentences, self._columns, self._scored_ini = options, sentences, columns, scored_ini
+        self._ini = b""
+        self.notices: list[str] = []
+        self._done: list[ScoreCounts] = []
+
+    @property
+    def counts(self) -> ScoreCounts:
+        return functools.reduce(operator.add, self._done)
+
+    def prepare(self, first: Shard) -> tuple[int, int]:
+        """Reads the first shard; returns the number of scores of a phrase table, and the line that it is from."""
+        if self._options.moses_ini_out:
+            with open_output(self._options.moses_ini_out, keep=False):  # fails now, rather than after hours of scoring
+                pass
+        with open_part(first, self._options, self._sentences) as reader:
+            # Finds the number of scores, and errors, at once.
+            for _ in scored_windows(reader, self._options, self._columns):
+                pass
+            self._ini, self.notices = self._scored_ini(reader)
+        return reader.num_scores, reader.num_scores_line
+
+    def check(self, counts: dict[str, Any]) -> None:
+        """Adds the counts of a shard, and checks the share of unknown words."""
+        self._done.append(ScoreCounts.from_dict(counts))
+        for words in self.counts.unknown_words:
+            self._options.check_unknown(words.side, words.words, words.unknown)
+
+    def finish(self, outputs: contextlib.ExitStack) -> None:
+        """Writes the new moses.ini."""
+        if self._options.moses_ini_out:
+            outputs.enter_context(open_output(self._options.moses_ini_out)).write(self._ini)
 
 
 def _directories(models: Sequence[ModelOrPath]) -> list[ModelDirectory]:

@@ -1,7 +1,7 @@
 """Writes the sections with maps and nearest neighbours of words and phrases by their vectors."""
 
-from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -204,43 +204,58 @@ def _letter(axes: Axes, name: str, colour: str) -> None:
 def _write_names(axes: Axes, points: np.ndarray, names: Sequence[str], indices: np.ndarray, box: Box) -> None:
     """Writes the names for which there is room, each to the right or the left of its point, above it or below it."""
     left, bottom, right, top = box
-    inches = PANEL * 0.96
-    scale = 72 * inches / np.array([max(right - left, 1e-9), max(top - bottom, 1e-9)])
-    size = np.array([72 * inches] * 2)
-    taken = [(0.0, size[1] - 20, 20.0, size[1])]  # room for the letter of the region
+    side = 72 * PANEL * 0.96  # of the panel, in points
+    scale = side / np.array([max(right - left, 1e-9), max(top - bottom, 1e-9)])
+    spots = (points - (left, bottom)) * scale
+    taken: list[Box] = [(0.0, side - 20, 20.0, side)]  # room for the letter of the region
     if len(indices) < 200:  # in an overview, the points would leave no room for any name
-        spots = (points[indices] - (left, bottom)) * scale
-        taken += [(x - 2, y - 2, x + 2, y + 2) for x, y in spots]
+        taken += [(x - 2, y - 2, x + 2, y + 2) for x, y in spots[indices]]
     for i in indices:
         name = names[i] if len(names[i]) <= LONGEST else f"{names[i][: LONGEST - 1]}…"
-        width, height = 0.56 * FONT * len(name) + 2, FONT * 1.15
-        at = (points[i] - (left, bottom)) * scale
-        for side, across, along in (
-            ("left", 3, -0.5),
-            ("right", -3 - width, -0.5),
-            ("center", -width / 2, 0.35),
-            ("center", -width / 2, -1.35),
-        ):
-            corner = at + (across, along * height)
-            area = (corner[0], corner[1], corner[0] + width, corner[1] + height)
-            is_within = area[0] >= 0 and area[1] >= 0 and area[2] <= size[0] and area[3] <= size[1]
-            if is_within and not any(
-                area[0] < other[2] and area[2] > other[0] and area[1] < other[3] and area[3] > other[1]
-                for other in taken
-            ):
-                taken.append(area)
-                offset = {"left": 3, "right": -3, "center": 0}[side], (along + 0.2) * height
+        for place in _places(name, *spots[i]):
+            if _has_room(place.area, side, taken):
+                taken.append(place.area)
                 axes.annotate(
                     literal(name),
                     points[i],
-                    xytext=offset,
+                    xytext=place.offset,
                     textcoords="offset points",
-                    ha=side,
+                    ha=place.alignment,
                     fontsize=FONT,
                     color=INK,
                     annotation_clip=True,
                 )
                 break
+
+
+class _Place(NamedTuple):
+    """A place for the name of a point: its alignment, its offset from the point, and its area, in points."""
+
+    alignment: Literal["left", "right", "center"]
+    offset: tuple[float, float]
+    area: Box
+
+
+def _places(name: str, x: float, y: float) -> Iterator[_Place]:
+    """Yields the places for a name: to the right or the left of its point `(x, y)`, above it or below it."""
+    width, height = 0.56 * FONT * len(name) + 2, FONT * 1.15
+
+    def place(alignment: Literal["left", "right", "center"], across: float, left: float, below: float) -> _Place:
+        area = (x + left, y + below * height, x + left + width, y + below * height + height)
+        return _Place(alignment, (across, (below + 0.2) * height), area)
+
+    yield place("left", 3, 3, -0.5)
+    yield place("right", -3, -3 - width, -0.5)
+    yield place("center", 0, -width / 2, 0.35)
+    yield place("center", 0, -width / 2, -1.35)
+
+
+def _has_room(area: Box, side: float, taken: Sequence[Box]) -> bool:
+    """Returns whether an area is in a square from (0, 0) to (side, side), and does not overlap any that is taken."""
+    left, bottom, right, top = area
+    if left < 0 or bottom < 0 or right > side or top > side:
+        return False
+    return all(left >= other[2] or right <= other[0] or bottom >= other[3] or top <= other[1] for other in taken)
 
 
 def map_regions(points: np.ndarray, size: int = POINTS) -> list[Box]:

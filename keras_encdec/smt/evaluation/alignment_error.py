@@ -1,6 +1,7 @@
 """Precision, recall and error rate of word alignments against reference links."""
 
 import dataclasses
+import itertools
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -249,18 +250,11 @@ def _read_giza(path: FilePath, lines: Iterator[tuple[int, bytes]]) -> _LinksFile
     for number, line in lines:
         if not line:
             continue
-        head = _GIZA_HEAD.fullmatch(line)
         next(lines, None)  # the target
         last, words = next(lines, (number, b""))
-        found = _GIZA_WORD.findall(words)
-        links = frozenset(
-            (source - 1, int(target) - 1)
-            for source, (_, targets) in enumerate(found)  # the first is NULL
-            if source
-            for target in split_tokens(targets)
-        )
-        fits = head and len(found) == int(head[2]) + 1 and found[0][0] == b"NULL"
-        if not fits or any(not 0 <= target < int(head[3]) for _, target in links):  # type: ignore[index]
+        head = _GIZA_HEAD.fullmatch(line)
+        links = _giza_links(words, int(head[2]), int(head[3])) if head else None
+        if head is None or links is None:
             raise InputError(
                 f"found {quoted(words if head else line)}",
                 "expected three lines per sentence pair as GIZA++ writes them: # Sentence pair (1) source length 2 "
@@ -270,7 +264,7 @@ def _read_giza(path: FilePath, lines: Iterator[tuple[int, bytes]]) -> _LinksFile
                 path,
                 last if head else number,
             )
-        pair = int(head[1])  # type: ignore[index]
+        pair = int(head[1])
         if pair in made:
             raise InputError(
                 f"found sentence pair {pair} again, as on line {line_of_pair[pair]}",
@@ -282,12 +276,28 @@ def _read_giza(path: FilePath, lines: Iterator[tuple[int, bytes]]) -> _LinksFile
         made[pair], line_of_pair[pair] = SentenceLinks(links, links), number
     # MGIZA writes parts whose pairs alternate, so that a file that was joined from them is not in the order of pairs.
     pairs = sorted(made)
-    gap = next((number for number in range(pairs[0], pairs[-1]) if number not in made), None) if pairs else None
-    if gap is not None:
-        raise InputError(
-            f"found no sentence pair {gap}, but pairs {pairs[0]} and {pairs[-1]}",
-            "expected all pairs between the first and the last",
-            "join all parts of the file",
-            path,
-        )
+    _check_all_pairs(pairs, path)
     return _LinksFile(path, {index: made[pair] for index, pair in enumerate(pairs)}, len(made))
+
+
+def _giza_links(line: bytes, source_length: int, target_length: int) -> frozenset[Link] | None:
+    """Reads the links of a sentence pair; returns `None` if the line does not fit the lengths."""
+    words = _GIZA_WORD.findall(line)
+    if len(words) != source_length + 1 or words[0][0] != b"NULL":
+        return None
+    links = frozenset(
+        (source, int(target) - 1) for source, (_, targets) in enumerate(words[1:]) for target in split_tokens(targets)
+    )
+    return links if all(0 <= target < target_length for _, target in links) else None
+
+
+def _check_all_pairs(pairs: Sequence[int], path: FilePath) -> None:
+    """Raises InputError if a number between the first and the last of sorted numbers of pairs is missing."""
+    for pair, following in itertools.pairwise(pairs):
+        if following != pair + 1:
+            raise InputError(
+                f"found no sentence pair {pair + 1}, but pairs {pairs[0]} and {pairs[-1]}",
+                "expected all pairs between the first and the last",
+                "join all parts of the file",
+                path,
+            )

@@ -101,40 +101,47 @@ def add_ngram_posteriors(
     """
     options = PosteriorOptions.combined(options, values)
     check_distinct_files(input, translations, output)
-    feature_name, file_encoding, count = options.feature_name, FileEncoding(options.encoding), 0
+    encoding, count = FileEncoding(options.encoding), 0
     with InputLines(input) as lines, InputLines(translations) as others, open_output(output) as file:
-        translations_left = hypotheses_by_sentence(others)
-        translated: SentenceHypotheses | None = next(translations_left)
         with progress(lines) as written:
-            for sentence in hypotheses_by_sentence(lines):
-                while translated is not None and translated.id < sentence.id:
-                    translated = next(translations_left, None)
-                if translated is None or translated.id > sentence.id:
-                    line = sentence.hypotheses[0].line_number
-                    raise InputError(
-                        f"found the id {sentence.id}",
-                        f"expected one with translations in {translations}",
-                        "translate all sentences of the list",
-                        input,
-                        line,
-                    )
+            for sentence, translated in _with_translations(lines, others):
                 count += len(translated.hypotheses)
-                posteriors = _posteriors(translated, options.scale, file_encoding, translations)
+                posteriors = _posteriors(translated, options.scale, encoding, translations)
                 rewritten = []
                 for hypothesis in sentence.hypotheses:
                     known_features = parse_features(hypothesis.parsed.features)
-                    check_new_features(known_features, [feature_name], lines.path, hypothesis.line_number)
-                    words = hypothesis.words(file_encoding, input)
+                    check_new_features(known_features, [options.feature_name], lines.path, hypothesis.line_number)
+                    words = hypothesis.words(encoding, input)
                     sums = [sum(posteriors.get(ngram, 0.0) for ngram in ngrams) for ngrams in _ngrams(words)]
                     text = " ".join(map(log_prob_text, sums))
-                    rewritten.append(append_features(hypothesis.raw, [(feature_name, text)]))
+                    rewritten.append(append_features(hypothesis.raw, [(options.feature_name, text)]))
                 file.write(b"\n" * (written.count > 0) + b"\n".join(rewritten))
                 written.add(len(rewritten))
-        for _ in translations_left:  # reports errors in the rest of the list, such as a truncated gzip file
-            pass
         if lines.ended_with_newline:
             file.write(b"\n")
     return NgramPosteriorsSummary(written.count, written.seconds, output, count)
+
+
+def _with_translations(
+    lines: InputLines, translations: InputLines
+) -> Iterator[tuple[SentenceHypotheses, SentenceHypotheses]]:
+    """Yields each sentence of a list and its translations in another; raises InputError if it has none."""
+    translations_left = hypotheses_by_sentence(translations)
+    translated: SentenceHypotheses | None = next(translations_left)
+    for sentence in hypotheses_by_sentence(lines):
+        while translated is not None and translated.id < sentence.id:
+            translated = next(translations_left, None)
+        if translated is None or translated.id > sentence.id:
+            raise InputError(
+                f"found the id {sentence.id}",
+                f"expected one with translations in {translations.path}",
+                "translate all sentences of the list",
+                lines.path,
+                sentence.hypotheses[0].line_number,
+            )
+        yield sentence, translated
+    for _ in translations_left:  # reports errors in the rest of the list, such as a truncated gzip file
+        pass
 
 
 def _posteriors(

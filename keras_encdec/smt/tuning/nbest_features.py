@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import heapq
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -133,7 +133,7 @@ def read_nbest_features(
             values of it, or the sentences are not those of the references.
     """
     layout, decoding = _Layout(lengths, word_penalty), FileEncoding(encoding)
-    rows: list[Sequence[float]] = []
+    rows: list[tuple[float, ...]] = []
     counts: list[Array] = []
     starts: list[int] = []
     missing = 0
@@ -149,14 +149,8 @@ def read_nbest_features(
                 rows.append(())
                 counts.append(metric.counts(absent, ""))
             starts.append(len(rows))
-            seen: set[tuple[str, tuple[float, ...]]] = set()
             counts_by_text: dict[str, Array] = {}
-            for path, hypothesis in hypotheses:
-                text = " ".join(hypothesis.words(decoding, path))
-                row = layout.row(hypothesis, path)
-                if (key := (text, _without_zeros(row))) in seen:
-                    continue
-                seen.add(key)
+            for text, row in _distinct(hypotheses, layout, decoding):
                 if text not in counts_by_text:
                     counts_by_text[text] = metric.counts(number, text)
                 rows.append(row)
@@ -174,6 +168,19 @@ def read_nbest_features(
     for index, values in enumerate(rows):
         features[index, : len(values)] = values
     return NBestFeatures(layout.lengths, features, np.array(counts), np.array(starts), metric, missing)
+
+
+def _distinct(
+    hypotheses: Iterable[tuple[FilePath, NBestHypothesis]], layout: "_Layout", encoding: FileEncoding
+) -> Iterator[tuple[str, tuple[float, ...]]]:
+    """Yields the text and the values of each hypothesis of a sentence, but equal ones once."""
+    seen: set[tuple[str, tuple[float, ...]]] = set()
+    for path, hypothesis in hypotheses:
+        text = " ".join(hypothesis.words(encoding, path))
+        row = layout.row(hypothesis, path)
+        if (key := (text, _without_zeros(row))) not in seen:
+            seen.add(key)
+            yield text, row
 
 
 def _without_zeros(row: tuple[float, ...]) -> tuple[float, ...]:
