@@ -338,13 +338,11 @@ class Search:
     def _compact(self, searching: np.ndarray, rows: np.ndarray | None) -> np.ndarray | None:
         """Removes sources whose search is over; returns the rows of the state to continue, `None` for all rows."""
         sources, copies = self._log_probs.shape
-        in_groups = searching.reshape(self._groups, -1)
-        needed = self._groups * int(np.count_nonzero(in_groups, axis=1).max())
+        needed = self._groups * int(np.count_nonzero(searching.reshape(self._groups, -1), axis=1).max())
         size = self._functions.batches.reduced(self._compiled, sources, needed, copies)
         if size == sources or size % self._groups:
             return rows
-        staying = np.sort(np.argsort(~in_groups, axis=1, kind="stable")[:, : size // self._groups], axis=1)
-        staying = (staying + np.arange(0, sources, in_groups.shape[1])[:, None]).ravel()
+        staying = _staying(searching, self._groups, size)
         self._sources, self._tokens = self._sources[staying], self._tokens[staying]
         self._log_probs = self._log_probs[staying]
         self._search, self._memory, self._words = (
@@ -357,6 +355,13 @@ class Search:
         )
         staying_rows = (staying[:, None] * copies + np.arange(copies)).ravel()
         return staying_rows if rows is None else rows[staying_rows]
+
+
+def _staying(searching: np.ndarray, groups: int, size: int) -> np.ndarray:
+    """Chooses `size` sources, equally many in each group: all whose search is not over, filled up with others."""
+    in_groups = searching.reshape(groups, -1)
+    chosen = np.sort(np.argsort(~in_groups, axis=1, kind="stable")[:, : size // groups], axis=1)
+    return (chosen + np.arange(0, len(searching), in_groups.shape[1])[:, None]).ravel()
 
 
 def take(tensors: Structure, indices: np.ndarray) -> Structure:

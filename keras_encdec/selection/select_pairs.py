@@ -204,17 +204,7 @@ def _select_in_shards(
     show: Callable[[str], object] | None,
 ) -> SelectionSummary:
     """Computes the cross-entropies in shards, then selects."""
-    checksums: dict[str, object] = {}
-    given = dict(models)
-    for name in names:
-        model = models[name]
-        if isinstance(model, str | os.PathLike) and is_file(model):
-            checksums[name], given[name] = file_checksum(model), absolute(model)
-        else:
-            directory = ModelDirectory.open(model, weights=False)
-            checksums[name] = directory.checksums()
-            if options.uses_other_processes:
-                given[name] = directory.path_elsewhere(model)
+    given, checksums = _models_elsewhere(names, models, options.uses_other_processes)
     entropy_options = ("method", "end_weight", "max_tokens", "encoding")  # they determine cross-entropies
     settings = {
         "software": software(),
@@ -229,19 +219,45 @@ def _select_in_shards(
 
     def write(folder: ShardFolder, number_of_shards: int) -> None:
         def scored(windows: Iterator[Window]) -> Iterator[tuple[Window, np.ndarray]]:
-            parts, values = iter(range(number_of_shards)), np.empty((0, len(names)))
-            for window in windows:
-                size = len(window.records)
-                while len(values) < size:
-                    part = np.frombuffer(folder.read(next(parts), 0), np.float64).reshape(-1, len(names))
-                    values = np.concatenate([values, part])
-                of_window, values = values[:size], values[size:]
-                yield window, score_rows(METHODS[options.method], window, list(of_window[window.scored].T))
+            parts = (np.frombuffer(folder.read(number, 0), np.float64) for number in range(number_of_shards))
+            for window, values in _with_values(windows, parts, len(names)):
+                yield window, score_rows(METHODS[options.method], window, list(values[window.scored].T))
 
         summaries.append(_write(files, options, scored, Progress))
 
     run = run_in_shards(job, options.open_engine(), work, join=write, progress=progress, show=show)
     return dataclasses.replace(summaries[0], before=run.before)
+
+
+def _models_elsewhere(
+    names: Sequence[str], models: Mapping[str, ModelOrPath], in_other_processes: bool
+) -> tuple[dict[str, ModelOrPath], dict[str, object]]:
+    """Returns the models as workers open them, and the checksums of those that are named."""
+    given = dict(models)
+    checksums: dict[str, object] = {}
+    for name in names:
+        model = models[name]
+        if isinstance(model, str | os.PathLike) and is_file(model):
+            checksums[name], given[name] = file_checksum(model), absolute(model)
+        else:
+            directory = ModelDirectory.open(model, weights=False)
+            checksums[name] = directory.checksums()
+            if in_other_processes:
+                given[name] = directory.path_elsewhere(model)
+    return given, checksums
+
+
+def _with_values(
+    windows: Iterator[Window], parts: Iterator[np.ndarray], columns: int
+) -> Iterator[tuple[Window, np.ndarray]]:
+    """Yields each window with its rows `(records, columns)` of the values, which come in parts of other sizes."""
+    values = np.empty((0, columns))
+    for window in windows:
+        size = len(window.records)
+        while len(values) < size:
+            values = np.concatenate([values, next(parts).reshape(-1, columns)])
+        of_window, values = values[:size], values[size:]
+        yield window, of_window
 
 
 def _score_line(record: Record, values: np.ndarray) -> bytes:

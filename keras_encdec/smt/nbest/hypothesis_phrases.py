@@ -292,22 +292,12 @@ class HypothesisPhrases:
         sums = parse_features(line.split(b"|||")[2]).get(self._moses_feature, []) if ambiguous else []
         if not 0 < len(sums) <= self._scores.num_scores:
             return first
-        # For each sum of the scores so far, rounded: the sum, and the lines that were chosen for it.
-        reached: dict[tuple[float, ...], tuple[tuple[float, ...], tuple[PositionedPhrase, ...]]] = {}
         fixed = [option.log_scores for index, option in enumerate(first) if index not in ambiguous]
-        reached[()] = tuple(sum(scores[i] for scores in fixed) for i in range(len(sums))), ()
-        for index in ambiguous:
-            extended: dict[tuple[float, ...], tuple[tuple[float, ...], tuple[PositionedPhrase, ...]]] = {}
-            for so_far, chosen in reached.values():
-                for option in options[index]:
-                    total = tuple(map(add, so_far, option.log_scores))
-                    extended.setdefault(tuple(round(value, _DECIMALS) for value in total), (total, (*chosen, option)))
-            reached = dict(itertools.islice(extended.items(), _MOST_CHOICES))
-        for total, chosen in reached.values():
-            if all(abs(a - b) <= _tolerance(b) for a, b in zip(total, sums, strict=True)):
-                for index, option in zip(ambiguous, chosen, strict=True):
-                    first[index] = option
-                break
+        so_far = tuple(sum(scores[i] for scores in fixed) for i in range(len(sums)))
+        chosen = _choice([options[index] for index in ambiguous], so_far, sums)
+        if chosen is not None:
+            for index, option in zip(ambiguous, chosen, strict=True):
+                first[index] = option
         return first
 
     def _features(self, field: bytes) -> DerivationFeatures:
@@ -325,3 +315,22 @@ class HypothesisPhrases:
             )
         (phrases,), (distortion,) = (features.get(name, [None])[:1] for name in (PHRASE_PENALTY, DISTORTION))
         return DerivationFeatures(scores, phrases, distortion)
+
+
+def _choice(
+    options: Sequence[Sequence[PositionedPhrase]], first: tuple[float, ...], sums: Sequence[float]
+) -> tuple[PositionedPhrase, ...] | None:
+    """Chooses one of the options of each pair whose log-scores, added to the first sums, give the sums of the list."""
+    # For each sum of the scores so far, rounded: the sum, and the options that were chosen for it.
+    reached: dict[tuple[float, ...], tuple[tuple[float, ...], tuple[PositionedPhrase, ...]]] = {(): (first, ())}
+    for same_pair in options:
+        extended: dict[tuple[float, ...], tuple[tuple[float, ...], tuple[PositionedPhrase, ...]]] = {}
+        for so_far, chosen in reached.values():
+            for option in same_pair:
+                total = tuple(map(add, so_far, option.log_scores))
+                extended.setdefault(tuple(round(value, _DECIMALS) for value in total), (total, (*chosen, option)))
+        reached = dict(itertools.islice(extended.items(), _MOST_CHOICES))
+    for total, chosen in reached.values():
+        if all(abs(a - b) <= _tolerance(b) for a, b in zip(total, sums, strict=True)):
+            return chosen
+    return None
