@@ -9,7 +9,7 @@ import tempfile
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.types.experimental import ConcreteFunction
-from tensorflow_serving.apis import prediction_log_pb2
+from tensorflow_serving.apis import predict_pb2, prediction_log_pb2, regression_pb2
 
 from keras_encdec import __version__
 from keras_encdec.export.comparison import served_words
@@ -51,18 +51,30 @@ def write_warmup(
             log = prediction_log_pb2.PredictionLog()
             if name == "regress":
                 request = log.regress_log.request
-                for pair in zip(*phrases.values(), strict=True):
-                    example = request.input.example_list.examples.add()
-                    for side, phrase in zip(phrases, pair, strict=True):
-                        example.features.feature[side].bytes_list.value.append(phrase)
+                _fill_regression(request, phrases)
             else:
                 request = log.predict_log.request
-                for spec in function.structured_input_signature[0]:
-                    texts = spec.dtype == tf.string
-                    values = phrases.get(spec.name, phrases["source"]) if texts else [1] * batch
-                    request.inputs[spec.name].CopyFrom(tf.make_tensor_proto(values, spec.dtype))
+                _fill_prediction(request, function, phrases, batch)
             request.model_spec.name, request.model_spec.signature_name = model_name, name
             writer.write(log.SerializeToString())
+
+
+def _fill_regression(request: regression_pb2.RegressionRequest, phrases: dict[str, list[bytes]]) -> None:
+    """Adds an example for each pair of phrases."""
+    for pair in zip(*phrases.values(), strict=True):
+        example = request.input.example_list.examples.add()
+        for side, phrase in zip(phrases, pair, strict=True):
+            example.features.feature[side].bytes_list.value.append(phrase)
+
+
+def _fill_prediction(
+    request: predict_pb2.PredictRequest, function: ConcreteFunction, phrases: dict[str, list[bytes]], batch: int
+) -> None:
+    """Adds the inputs of a function: phrases for strings, 1 for numbers."""
+    for spec in function.structured_input_signature[0]:
+        texts = spec.dtype == tf.string
+        values = phrases.get(spec.name, phrases["source"]) if texts else [1] * batch
+        request.inputs[spec.name].CopyFrom(tf.make_tensor_proto(values, spec.dtype))
 
 
 def _single_tokens(vocabulary: Vocabulary, tokenization: dict[str, bool] | None) -> list[bytes]:

@@ -85,20 +85,31 @@ def verify_export(
     """
     require_tensorflow()
     options = VerificationOptions.combined(options, values)
-    if is_url(export_dir):
-        with copied_folder(os.fspath(export_dir), lambda name: "/" not in name) as folder:
-            number = version_folder(folder, options.version).name
-        with copied_folder(os.fspath(export_dir), lambda name: name.startswith(f"{number}/")) as folder:
-            report = verify_export(model_dir, folder, options, pairs=pairs, made_pairs=made_pairs)
-        return dataclasses.replace(report, path=joined(export_dir, number))
+    if made_pairs is None:
+        made_pairs = 0 if pairs else 1000
+    if not is_url(export_dir):
+        return _verify(model_dir, export_dir, options, pairs, made_pairs)
+    with copied_folder(os.fspath(export_dir), lambda name: "/" not in name) as folder:
+        number = version_folder(folder, options.version).name
+    with copied_folder(os.fspath(export_dir), lambda name: name.startswith(f"{number}/")) as folder:
+        report = _verify(model_dir, folder, options, pairs, made_pairs)
+    return dataclasses.replace(report, path=joined(export_dir, number))
+
+
+def _verify(
+    model_dir: FilePath,
+    export_dir: str | os.PathLike[str],
+    options: VerificationOptions,
+    pairs: Sequence[tuple[str, str]],
+    made_pairs: int,
+) -> VerificationReport:
+    """Verifies a local version, see `verify_export`."""
     path = version_folder(export_dir, options.version)
     description = read_description(path)
     tokenization = description.tokenization
     check_unchanged(path)
     check_exported_from(TrainedModel.read(model_dir), path)
     directory = load_served_directory(model_dir)
-    if made_pairs is None:
-        made_pairs = 0 if pairs else 1000
     texts = [*pairs, *fitting_pairs(random_pairs(directory, made_pairs), tokenization, description.max_tokens)]
     words = pairs_of_words(texts, tokenization)
     expected = own = model_scores(directory, words)

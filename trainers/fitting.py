@@ -78,8 +78,7 @@ def fit(
         InputError: when the training diverges, the disk is full, or there are no saved rounds to average.
     """
     model, progress = state
-    of_epochs = math.ceil(config.epochs * batches.updates_per_epoch) if config.epochs else None
-    updates = min(filter(None, (config.updates, of_epochs)), default=None)
+    updates = _updates_at_most(config, batches)
     budget = Budget(
         config.learning_rate,
         learning_rate_schedule(config.schedule, config.halving_start, config.halving_every),
@@ -115,23 +114,35 @@ def fit(
             RoundReports(reporter, budget, checkpoints, batches.updates_per_epoch),
             Restoration(progress, replicas),
         ]
-        left = updates - progress.updates + progress.round_updates if updates else config.round_updates
-        round_updates = max(1, min(config.round_updates, left))
+        round_updates = config.round_updates
+        if updates:
+            left = updates - progress.updates + progress.round_updates
+            round_updates = max(1, min(round_updates, left))
         with replicas.training(), update_reports:
             _run_rounds(state, batches, validation, round_updates, [each for each in callbacks if each], replicas)
     if average and validation and not budget.signal and "averaged_rounds" not in checkpoints.rounds[-1]:
-        if not average.has_rounds:
-            raise InputError(
-                "found a training that has ended and saved no rounds",
-                "expected saved rounds to average",
-                "drop --average_rounds, or raise --updates, --epochs or --minutes",
-                folder,
-            )
+        _check_saved_rounds(average, folder)
         if not has_rounds and replicas.is_chief:
             ending.enter_context(end_recorded(folder, budget.updates_done))
         with replicas.training():
             add_average(model, average, validation, bleu, checkpoints)
     return checkpoints, budget
+
+
+def _updates_at_most(config: TrainingConfig, batches: Batches) -> int | None:
+    """Returns the number of updates after which a training ends by `updates` or `epochs`; `None` without either."""
+    of_epochs = math.ceil(config.epochs * batches.updates_per_epoch) if config.epochs else None
+    return min(filter(None, (config.updates, of_epochs)), default=None)
+
+
+def _check_saved_rounds(average: RoundAverage, folder: pathlib.Path) -> None:
+    if not average.has_rounds:
+        raise InputError(
+            "found a training that has ended and saved no rounds",
+            "expected saved rounds to average",
+            "drop --average_rounds, or raise --updates, --epochs or --minutes",
+            folder,
+        )
 
 
 @contextlib.contextmanager

@@ -266,8 +266,9 @@ def _open(
         "reverse": data.reverse,
     }
     if data.has_position_words:
-        alignments: dict[str, Any] = {"alignment": alignment, "max_length": max_length}
-        with open_aligned_pairs(path, data.registered_format, **reading, **alignments) as opened:
+        with open_aligned_pairs(
+            path, data.registered_format, alignment=alignment, max_length=max_length, **reading
+        ) as opened:
             yield opened
         return
     with open_pairs(path, data.registered_format, **reading) as (records, reader):

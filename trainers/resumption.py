@@ -9,7 +9,7 @@ import pathlib
 import warnings
 import zipfile
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import keras
 import numpy as np
@@ -131,14 +131,7 @@ def save_model(folder: pathlib.Path, name: str, model: keras.Model, progress: Pr
         with unfinished(partial):
             model.save(partial)
             if progress:
-                with zipfile.ZipFile(partial, "a") as archive:
-                    archive.writestr(HISTORY, progress.to_json())
-                    members: dict[str, Mapping[str, Any]] = {GENERATOR: progress.generator}
-                    if progress.masks:
-                        members[MASKS] = progress.masks
-                    for member, arrays in members.items():
-                        with archive.open(member, "w") as file:
-                            np.savez(file, **arrays)
+                _add_progress(partial, progress)
             if name == WEIGHTS:
                 store_sparse(partial)  # makes a pruned model small, and leaves any other as it is
             flush_to_disk(partial)
@@ -158,6 +151,18 @@ def save_model(folder: pathlib.Path, name: str, model: keras.Model, progress: Pr
         ) from error
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _add_progress(path: pathlib.Path, progress: Progress) -> None:
+    """Adds a training's progress to a file of weights."""
+    members: dict[str, Mapping[str, np.ndarray]] = {GENERATOR: progress.generator}
+    if progress.masks:
+        members[MASKS] = progress.masks
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr(HISTORY, progress.to_json())
+        for member, arrays in members.items():
+            with archive.open(member, "w") as file:
+                np.savez(file, **arrays)
 
 
 def load_checkpoint(folder: str | os.PathLike[str], replicas: Replicas | None = None) -> TrainingState:

@@ -129,7 +129,6 @@ def prepare_tasks(
     directories, pairs = {tasks.main: main}, {}
     if not resume:
         tasks.save(main.path / TASKS_FILE)
-    model = {**config.model_config.to_dict(), "dtype": config.dtype_policy}
     main_task = tasks.tasks[tasks.main]
     encoders = _read_vocabularies(tasks.vocabularies("encoder")) | {main_task.encoder: main.source_vocabulary}
     decoders = _read_vocabularies(tasks.vocabularies("decoder")) | {main_task.decoder: main.target_vocabulary}
@@ -145,16 +144,22 @@ def prepare_tasks(
             pairs[name], source, target = _prepared(config, data, name, task, folder, given, reporter)
             directory = before or ModelDirectory(folder, source, target, tokenization=main.tokenization)
             if not resume:
-                # A killed training without a checkpoint may have left weights that do not match the new vocabularies.
-                (folder / WEIGHTS).unlink(missing_ok=True)
-                directory.save_config(config.architecture, model)
-                (folder / SETTINGS).unlink(missing_ok=True)
-                if own := tasks.data_of(name, data):
-                    save_settings(folder, config, own)
+                _begin(directory, config, tasks.data_of(name, data))
         directories[name] = directory
         encoders.setdefault(task.encoder, directory.source_vocabulary)
         decoders.setdefault(task.decoder, directory.target_vocabulary)
     return PreparedTasks(tasks, directories, pairs)
+
+
+def _begin(directory: ModelDirectory, config: TrainingConfig, data: TrainingData | None) -> None:
+    """Writes the files with which the directory of a task's model begins; with `data`, it gets settings of its own."""
+    # A killed training without a checkpoint may have left weights that do not match the new vocabularies.
+    (directory.path / WEIGHTS).unlink(missing_ok=True)
+    model = {**config.model_config.to_dict(), "dtype": config.dtype_policy}
+    directory.save_config(config.architecture, model)
+    (directory.path / SETTINGS).unlink(missing_ok=True)
+    if data:
+        save_settings(directory.path, config, data)
 
 
 def _read_vocabularies(paths: Mapping[str, str]) -> dict[str, Vocabulary]:

@@ -11,7 +11,7 @@ import keras
 
 from keras_encdec.backend.devices import warn_if_slow
 from keras_encdec.backend.distribution import find_replicas
-from keras_encdec.backend.replicas import Replicas, check_batch_size
+from keras_encdec.backend.replicas import Compilation, Replicas, check_batch_size
 from keras_encdec.backend.training_step import StepCompilation, prepare_process_for_training, update_tasks_between
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import Batches, PreparedPairs
@@ -28,6 +28,7 @@ from keras_encdec.runtime.progress_state import FINISHED
 from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.settings_files import read_record
 from keras_encdec.runtime.unfinished import directory_lock
+from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.callbacks import BLEU_ALTERNATIVE
 from keras_encdec.trainers.checkpoints import Checkpoints, building
 from keras_encdec.trainers.fitting import PROGRESS, end_recorded, fit
@@ -212,16 +213,7 @@ def _train(job: _Job, resume: bool) -> TrainingResult:
         checkpoints, budget = fit(
             config, state, batches, validation, folder, reporter, compilation, replicas, ending, job.saved
         )
-        result = TrainingResult(
-            folder,
-            tuple(map(TrainingRound.from_dict, checkpoints.rounds)),
-            TrainingRound.from_dict(checkpoints.best) if checkpoints.rounds else None,
-            budget.updates_done,
-            budget.seconds,
-            budget.signal,
-            compilation.shapes,
-            compilation.seconds,
-        )
+        result = _result(folder, checkpoints, budget, compilation)
         if (result.updates, len(result.rounds)) == (state.progress.updates, len(state.progress.rounds)):
             if replicas.is_chief:
                 _complete(job, prepared, state.model, result, checkpoints)
@@ -235,6 +227,19 @@ def _train(job: _Job, resume: bool) -> TrainingResult:
             if masks and share and result.signal is None and not masks.has_share(share, config.pruning_scheme):
                 reporter.pruned_less(masks.share, share)
     return result
+
+
+def _result(folder: pathlib.Path, checkpoints: Checkpoints, budget: Budget, compilation: Compilation) -> TrainingResult:
+    return TrainingResult(
+        folder,
+        tuple(map(TrainingRound.from_dict, checkpoints.rounds)),
+        TrainingRound.from_dict(checkpoints.best) if checkpoints.rounds else None,
+        budget.updates_done,
+        budget.seconds,
+        budget.signal,
+        compilation.shapes,
+        compilation.seconds,
+    )
 
 
 def _complete(
