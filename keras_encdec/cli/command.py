@@ -29,7 +29,7 @@ from keras_encdec.cli.process import (
 )
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import EncdecWarning, InputError
-from keras_encdec.runtime.files import is_url, read_contents
+from keras_encdec.runtime.files import check_distinct_files, is_url, read_contents
 from keras_encdec.runtime.workers import search_cycles_rarely
 
 GUIDES = "docs/guides"
@@ -194,14 +194,7 @@ class Command:
         names = "progress_file", "metrics_port"
         path, port = (flag_values[name].value if name in flag_values else None for name in names)
         if path:
-            # The progress file replaces what is there again and again, and so must not be any of the work's files.
-            from keras_encdec.runtime.files import check_distinct_files
-
-            for name in flag_values:
-                value = flag_values[name].value
-                for item in value if isinstance(value, list) else [value]:
-                    if isinstance(item, str) and name != names[0]:
-                        check_distinct_files(path, item)
+            _check_progress_file(path, flag_values)
         with contextlib.ExitStack() as stack:
             record = None
             if not self.serves and (path or port is not None):
@@ -251,6 +244,15 @@ class Command:
         except BrokenPipeError:
             return 128 + signal.SIGPIPE
         return status
+
+
+def _check_progress_file(path: str, flag_values: flags.FlagValues) -> None:
+    """Checks that no other flag names the progress file, which replaces what is there again and again."""
+    for name in flag_values:
+        value = flag_values[name].value
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, str) and name != "progress_file":
+                check_distinct_files(path, item)
 
 
 def _with_remote_flags(arguments: Sequence[str]) -> list[str]:

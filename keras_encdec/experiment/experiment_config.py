@@ -195,7 +195,7 @@ class FeatureConfig(Configuration):
     )
     model: Mapping[str, object] = dataclasses.field(default_factory=dict)
     training: Mapping[str, object] = dataclasses.field(default_factory=dict)
-    data: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    data: Mapping[str, object] = dataclasses.field(default_factory=dict)
 
     def check(self) -> None:
         tables = [name for name in TABLES if getattr(self, name)]

@@ -1,5 +1,6 @@
 """The encoder of stacked recurrent layers, in one direction or in both."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -146,11 +147,7 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
             else:
                 inputs = self.input_dropout(inputs)
                 projected = [cell.project_inputs(in_direction(inputs, i)) for i, cell in enumerate(cells)]
-            runs = [self._run(*pair, mask, i) for i, pair in enumerate(zip(cells, projected, strict=True))]
-            outputs, lasts = zip(*runs, strict=True)
-            # Restores the cell's order, as a loop may change the order of a dict.
-            parts = cells[0].state_widths
-            last = {part: ops.concatenate([state[part] for state in lasts], axis=-1) for part in parts}
+            outputs, last = self._run_layer(cells, projected, mask)
             if self.bidirectional != "none" and not self.summary:
                 projections = zip(last.items(), self.projections[number - 1], strict=True)
                 last = {part: projection(state) for (part, state), projection in projections}
@@ -171,6 +168,16 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
         is_rare = source >= self.vocabulary_size
         rows = ops.where(is_rare, source - (self.vocabulary_size - 1), 0)
         return self.embedding(ops.where(is_rare, 0, source)) + ops.take(rare, rows, axis=0)
+
+    def _run_layer(
+        self, cells: Sequence[RecurrentCell], projected: Sequence[Tensor], mask: Tensor
+    ) -> tuple[Sequence[Tensor], State]:
+        """Returns the outputs of each cell of a layer, and the last states of all cells, side by side; see `_run`."""
+        runs = [self._run(*pair, mask, i) for i, pair in enumerate(zip(cells, projected, strict=True))]
+        outputs, lasts = zip(*runs, strict=True)
+        # Restores the cell's order, as a loop may change the order of a dict.
+        parts = cells[0].state_widths
+        return outputs, {part: ops.concatenate([state[part] for state in lasts], axis=-1) for part in parts}
 
     def _run(self, cell: RecurrentCell, projected: Tensor, mask: Tensor, direction: int) -> tuple[Tensor, State]:
         """Computes the outputs `(batch, time, units)` and the last state of a cell.
