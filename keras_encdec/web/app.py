@@ -51,8 +51,8 @@ HEADERS = {
 }
 
 
-class JSONAnswer(Response):
-    """An answer in JSON. Bytes of the vocabulary that are not UTF-8 become U+FFFD."""
+class JSONResponse(Response):
+    """A response in JSON. Bytes of the vocabulary that are not UTF-8 become U+FFFD."""
 
     media_type = "application/json"
 
@@ -61,8 +61,8 @@ class JSONAnswer(Response):
         return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace").encode("utf-8")
 
 
-def refusal(status: int, sentence: str, **headers: str) -> JSONAnswer:
-    """Makes an answer that refuses a request.
+def refusal(status: int, sentence: str, **headers: str) -> JSONResponse:
+    """Makes the response that refuses a request.
 
     Args:
         status: int. HTTP status.
@@ -70,11 +70,11 @@ def refusal(status: int, sentence: str, **headers: str) -> JSONAnswer:
         **headers: additional headers, with underscores for the hyphens in their names.
     """
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return JSONAnswer({"error": sentence}, status, {**HEADERS, **named})
+    return JSONResponse({"error": sentence}, status, {**HEADERS, **named})
 
 
-class AnswerHeaders:
-    """Middleware that adds `HEADERS` to every answer, so that browsers isolate the page from other sites.
+class ResponseHeaders:
+    """Middleware that adds `HEADERS` to every response, so that browsers isolate the page from other sites.
 
     Args:
         app: the ASGI application.
@@ -145,16 +145,16 @@ def create_app(
         return handle
 
     async def model(request: Request) -> Response:
-        return JSONAnswer(explorer.model())
+        return JSONResponse(explorer.model())
 
     async def description(request: Request) -> Response:
-        return JSONAnswer(openapi(explorer.limits))
+        return JSONResponse(openapi(explorer.limits))
 
     async def page(request: Request) -> Response:
         return FileResponse(PAGE_FILES / "index.html")
 
     def route(endpoint: Endpoint) -> Route:
-        handler = functools.partial(_answer, explorer, computations, endpoint)
+        handler = functools.partial(_respond, explorer, computations, endpoint)
         return Route(endpoint.path, checked(handler), methods=["POST"])
 
     return Starlette(
@@ -165,13 +165,13 @@ def create_app(
             *map(route, ENDPOINTS),
             Mount("/page", StaticFiles(directory=PAGE_FILES)),
         ],
-        middleware=[Middleware(AnswerHeaders)],
+        middleware=[Middleware(ResponseHeaders)],
         exception_handlers={HTTPException: _refused, Exception: _failed},
     )
 
 
-async def _answer(explorer: Explorer, computations: Computations, endpoint: Endpoint, request: Request) -> Response:
-    """Answers a request to an endpoint."""
+async def _respond(explorer: Explorer, computations: Computations, endpoint: Endpoint, request: Request) -> Response:
+    """Responds to a request to an endpoint."""
     if endpoint.needs and not getattr(explorer, endpoint.needs):
         return refusal(404, f"Found a model without {endpoint.lacking}, which this request needs.")
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -188,7 +188,7 @@ async def _answer(explorer: Explorer, computations: Computations, endpoint: Endp
         posted = _parsed(body)
         arguments = endpoint.arguments(posted, limits)
         key = (posted[PAGE], endpoint.name) if PAGE in posted else None
-        answer = await computations.run(functools.partial(getattr(explorer, endpoint.name), **arguments), key)
+        result = await computations.run(functools.partial(getattr(explorer, endpoint.name), **arguments), key)
     except InputError as error:
         message = str(error)
         return refusal(422, message[:1].upper() + message[1:])
@@ -196,7 +196,7 @@ async def _answer(explorer: Explorer, computations: Computations, endpoint: Endp
         return refusal(409, "A newer request of the same page replaced this one.")
     except BusyError:
         return refusal(429, "Found too many requests waiting; ask again in 1 s.", Retry_After="1")
-    return JSONAnswer(answer)
+    return JSONResponse(result)
 
 
 async def _read(request: Request, most: int) -> bytes | None:
@@ -225,7 +225,7 @@ def _parsed(body: bytes) -> Any:  # `Endpoint.arguments` checks what it is
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    """Answers a request that Starlette refuses: an unknown path or method."""
+    """Responds to a request that Starlette refuses: an unknown path or method."""
     assert isinstance(error, HTTPException)  # Starlette's type for handlers allows any exception
     sentences = {
         404: f"Found no page at {request.url.path}; the API is described at /openapi.json.",
@@ -335,7 +335,7 @@ def _path(endpoint: Endpoint, limits: RequestLimits) -> Schema:
             "operationId": endpoint.name,
             "summary": endpoint.summary,
             "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
-            "responses": {"200": _content(f"{endpoint.summary}.", endpoint.answer), **_errors(*ERRORS)},
+            "responses": {"200": _content(f"{endpoint.summary}.", endpoint.response), **_errors(*ERRORS)},
         }
     }
 

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 _Result = TypeVar("_Result")
 
-# Largest number of waiting requests. They run one at a time because each uses all processors.
+# Maximum number of waiting requests. They run one at a time because each uses all processors.
 MOST_WAITING = 32
 
 
@@ -22,8 +22,8 @@ class _Cancellable(Protocol):
 class Computations:
     """Runs functions in a single thread, in the order in which they arrive.
 
-    While a user types, requests arrive faster than they are answered. A newer request replaces a waiting request with
-    the same key, whose answer would be out of date.
+    While a user types, requests arrive faster than they are processed. A newer request replaces a waiting request with
+    the same key, whose response would be out of date.
     """
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class RequestRate:
     """Counts the requests of each address within the last minute.
 
     Args:
-        limit: int. Largest number of requests from an address in a minute.
+        limit: int. Maximum number of requests from an address in a minute.
     """
 
     def __init__(self, limit: int) -> None:

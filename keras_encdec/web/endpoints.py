@@ -1,4 +1,4 @@
-"""The endpoints of the API: the fields of their requests, the limits, and the schemas of their answers."""
+"""The endpoints of the API: the fields of their requests, the limits, and the schemas of their responses."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -14,23 +14,23 @@ class RequestLimits(Configuration):
     """Limits of requests.
 
     Args:
-        max_words: int. Largest number of words of a phrase or sentence. Defaults to `60`.
-        requests_per_minute: int. Largest number of API requests from an address within a minute. Defaults to `600`.
+        max_words: int. Maximum number of words of a phrase or sentence. Defaults to `60`.
+        requests_per_minute: int. Maximum number of API requests from an address within a minute. Defaults to `600`.
     """
 
-    max_words: int = hyperparameter(60, "Largest number of words of a phrase or sentence.", minimum=1)
+    max_words: int = hyperparameter(60, "Maximum number of words of a phrase or sentence.", minimum=1)
     requests_per_minute: int = hyperparameter(
-        600, "Largest number of requests from an address within a minute.", minimum=1
+        600, "Maximum number of requests from an address within a minute.", minimum=1
     )
 
     @property
     def max_characters(self) -> int:
-        """Largest number of characters of a phrase or sentence: 20 for each word."""
+        """Maximum number of characters of a phrase or sentence: 20 for each word."""
         return 20 * self.max_words
 
     @property
     def max_bytes(self) -> int:
-        """Largest number of bytes of a request: two texts, with at most 12 bytes (two JSON escapes) per character."""
+        """Maximum number of bytes of a request: two texts, with at most 12 bytes (two JSON escapes) per character."""
         return 1024 + 24 * self.max_characters
 
 
@@ -40,9 +40,9 @@ class ServeOptions(EncodingOption, RequestLimits):
 
     host: str = hyperparameter(
         "127.0.0.1",
-        "Name or address to listen at. With 127.0.0.1, only this machine can open the page; with 0.0.0.0, others can.",
+        "Name or address to listen on. With 127.0.0.1, only this machine can open the page; with 0.0.0.0, others can.",
     )
-    port: int = hyperparameter(8080, "Port to listen at; 0 for any free port.", minimum=0, maximum=65535)
+    port: int = hyperparameter(8080, "Port to listen on; 0 for any free port.", minimum=0, maximum=65535)
 
     @staticmethod
     def check_files(phrase_table: FilePath | None, input: FilePath | None) -> None:
@@ -116,7 +116,7 @@ class Endpoint:
         name: str. Name of the method of `Explorer`, and last part of the path.
         summary: str. A sentence without full stop.
         fields: tuple of Field. Every request may also have the field `page`.
-        answer: dict, JSON Schema of the answer.
+        response: dict, JSON Schema of the response.
         needs: str. Name of the attribute of `Explorer` that must be true; "" for none.
         lacking: str. What the model lacks if that attribute is false, for the error.
     """
@@ -124,7 +124,7 @@ class Endpoint:
     name: str
     summary: str
     fields: tuple[Field, ...]
-    answer: Schema
+    response: Schema
     needs: str = ""
     lacking: str = ""
 
@@ -145,7 +145,7 @@ class Endpoint:
             limits: RequestLimits.
 
         Returns:
-            dict of name to value, without the name of the page.
+            dict from name to value, without the name of the page.
 
         Raises:
             InputError: when a field is missing, unknown or out of bounds.
@@ -230,7 +230,7 @@ ENDPOINTS = (
         (
             SOURCE,
             Field("beams", "Number of partial targets that the search keeps.", 1, MOST_BEAMS, 12),
-            Field("best", "Largest number of targets in the answer; at most beams.", 1, MOST_BEAMS, 5),
+            Field("best", "Maximum number of targets in the response; at most beams.", 1, MOST_BEAMS, 5),
         ),
         record(source=WORDS, targets=array(record(**TARGET), "Targets, the best first.")),
     ),
@@ -240,7 +240,7 @@ ENDPOINTS = (
         (
             SOURCE,
             Field("samples", "Number of targets to draw.", 1, MOST_SAMPLES, 50),
-            Field("best", "Largest number of distinct targets in the answer.", 1, MOST_SAMPLES, 10),
+            Field("best", "Maximum number of distinct targets in the response.", 1, MOST_SAMPLES, 10),
             Field("seed", "The same seed draws the same targets.", 0, 2**31 - 1, 0),
         ),
         record(
@@ -277,7 +277,7 @@ ENDPOINTS = (
                 TEXT, "Words in the order in which the encoder reads them; the last is the end of sequence, (end)."
             ),
             units=described(COUNT, "Number of units of the encoder."),
-            chosen=array(COUNT, "Indices of the units in the answer: all units, or 512 evenly spaced ones."),
+            chosen=array(COUNT, "Indices of the units in the response: all units, or 512 evenly spaced ones."),
             update=described(MATRIX, "z for each word and unit; near 1, the unit keeps its old state."),
             reset=described(MATRIX, "r for each word and unit; near 0, the unit ignores its old state."),
             mean_update=array(SHARE, "For each word, the mean of z over all units."),
@@ -289,7 +289,7 @@ ENDPOINTS = (
     Endpoint(
         "neighbours",
         "The known phrases nearest to a source, by cosine similarity of the encoder's vectors",
-        (SOURCE, Field("size", "Largest number of phrases in the answer.", 1, MOST_NEIGHBOURS, 10)),
+        (SOURCE, Field("size", "Maximum number of phrases in the response.", 1, MOST_NEIGHBOURS, 10)),
         record(
             phrases=described(COUNT, "Number of phrases searched; it grows while the server is still encoding them."),
             neighbours=array(

@@ -1,4 +1,4 @@
-"""Computes the answers of the page and its API about a model."""
+"""Computes the responses of the page's API, about a model."""
 
 import functools
 import math
@@ -22,19 +22,19 @@ from keras_encdec.trained_model import check_has_source
 from keras_encdec.web.endpoints import JSON, RequestLimits
 from keras_encdec.web.neighbourhood import Neighbourhood, table_text
 
-#: An answer to a request.
-Answer: TypeAlias = dict[str, JSON]
+#: A JSON object: the body of a response, or a part of it.
+JSONObject: TypeAlias = dict[str, JSON]
 
 # Number of example phrases on the page, and their numbers of words.
 EXAMPLES, EXAMPLE_WORDS = 4, range(3, 8)
 # Defaults of the page. `preparations` compiles the functions for these values.
 BEAMS, BEST, SAMPLES, NEIGHBOURS = 12, 5, 50, 10
-# Largest number of units in an answer about gates.
+# Maximum number of units in a response about gates.
 MOST_UNITS = 512
 
 
 class Explorer:
-    """Answers requests about a model with dicts for JSON.
+    """Computes the bodies of responses about a model, dicts for JSON.
 
     The text that the model reads is called the source, and the text that it predicts the target, even for a reverse
     model.
@@ -73,7 +73,7 @@ class Explorer:
         """Whether there are phrases to compare with, and the encoder makes a single vector of each."""
         return bool(self._neighbourhood.phrases)
 
-    def model(self) -> Answer:
+    def model(self) -> JSONObject:
         """Describes the model."""
         directory, model = self._directory, self._directory.model
         return {
@@ -94,7 +94,7 @@ class Explorer:
             "version": __version__,
         }
 
-    def translate(self, source: str, beams: int = BEAMS, best: int = BEST) -> Answer:
+    def translate(self, source: str, beams: int = BEAMS, best: int = BEST) -> JSONObject:
         """Finds the best targets, with ln p of each of their tokens.
 
         Args:
@@ -107,13 +107,13 @@ class Explorer:
         targets = [target for _, target in self._scored(words, [hypothesis.words for hypothesis in hypotheses])]
         return {"source": self._tokens(words, self._directory.source_vocabulary), "targets": targets}
 
-    def sample(self, source: str, samples: int = SAMPLES, best: int = 10, seed: int = 0) -> Answer:
+    def sample(self, source: str, samples: int = SAMPLES, best: int = 10, seed: int = 0) -> JSONObject:
         """Draws targets from the model; those drawn most often come first.
 
         Args:
             source: str.
             samples: int. Number of targets to draw. Defaults to `50`.
-            best: int. Largest number of distinct targets in the answer. Defaults to `10`.
+            best: int. Maximum number of distinct targets in the response. Defaults to `10`.
             seed: int. Random seed. Defaults to `0`.
         """
         words = self._source(source)
@@ -128,7 +128,7 @@ class Explorer:
             ],
         }
 
-    def score(self, source: str, target: str) -> Answer:
+    def score(self, source: str, target: str) -> JSONObject:
         """Computes ln p(target | source), and ln p of each token.
 
         Args:
@@ -144,7 +144,7 @@ class Explorer:
             "perplexity": float(f"{math.exp(min(per_token, 700)):.6g}"),
         }
 
-    def gates(self, source: str) -> Answer:
+    def gates(self, source: str) -> JSONObject:
         """Computes the update and reset gates of the encoder at each word, for at most 512 evenly spaced units.
 
         Args:
@@ -164,12 +164,12 @@ class Explorer:
             "share_reset": _rounded((gates.reset < 0.5).mean(axis=1), 3),
         }
 
-    def neighbours(self, source: str, size: int = NEIGHBOURS) -> Answer:
+    def neighbours(self, source: str, size: int = NEIGHBOURS) -> JSONObject:
         """Finds the phrases whose vectors are nearest by cosine similarity.
 
         Args:
             source: str.
-            size: int. Largest number of phrases. Defaults to `10`.
+            size: int. Maximum number of phrases. Defaults to `10`.
         """
         nearest = self._neighbourhood.nearest(self._source(source), size)
         return {
@@ -209,23 +209,23 @@ class Explorer:
             raise InputError(f"found {len(words)} words", f"expected {self.limits.max_words} at most")
         return words
 
-    def _scored(self, source: Sequence[str], targets: Sequence[Sequence[str]]) -> list[tuple[float, Answer]]:
-        """Computes ln p of each target, and the part of the answer about it: text, ln p, tokens and attention."""
+    def _scored(self, source: Sequence[str], targets: Sequence[Sequence[str]]) -> list[tuple[float, JSONObject]]:
+        """Computes ln p of each target, and the part of the response about it: text, ln p, tokens and attention."""
         pairs = [(target, source) if self._directory.reverse else (source, target) for target in targets]
         scores = self._scorer.score_pairs(pairs, token_log_probs=True, attention=self.has_attention)
-        scored: list[tuple[float, Answer]] = []
+        scored: list[tuple[float, JSONObject]] = []
         for i, (words, log_probs) in enumerate(zip(targets, scores.token_log_probs, strict=True)):
             log_prob, each = float(log_probs.sum()), zip([*words, END_OF_SEQUENCE], log_probs, strict=True)
-            answer: Answer = {
+            part: JSONObject = {
                 "text": " ".join(words),
                 **_probability(log_prob),
                 "tokens": [{"word": word, **_probability(float(number))} for word, number in each],
                 "attention": _rounded(scores.attention[i], 3) if scores.attention else None,
             }
-            scored.append((log_prob, answer))
+            scored.append((log_prob, part))
         return scored
 
-    def _tokens(self, words: Sequence[str], vocabulary: Vocabulary) -> list[Answer]:
+    def _tokens(self, words: Sequence[str], vocabulary: Vocabulary) -> list[JSONObject]:
         return [
             # A model with characters also reads or spells words outside the vocabulary.
             {"word": word, "known": number != UNKNOWN or vocabulary.characters is not None}

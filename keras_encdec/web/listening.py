@@ -1,4 +1,4 @@
-"""The socket that the web server listens at, opened without the libraries that the server needs."""
+"""The socket that the web server listens on, opened without the libraries that the server needs."""
 
 import os
 import socket

@@ -36,7 +36,7 @@ def known_phrases(
         directory: ModelDirectory. Without a file, its training data are read, if it still has them.
         phrase_table: Moses phrase table; its sources are read. Optional.
         input: text file, one phrase or sentence per line. Optional.
-        size: int. Largest number of phrases. Defaults to `10_000`.
+        size: int. Maximum number of phrases. Defaults to `10_000`.
         encoding: str. Encoding of the files. Defaults to `None`: UTF-8.
 
     Returns:
@@ -120,7 +120,7 @@ class Neighbourhood:
 
         Args:
             words: list of str, the words of the phrase.
-            size: int. Largest number of neighbours.
+            size: int. Maximum number of neighbours.
 
         Returns:
             list of tuples (phrase, similarity), the nearest first.

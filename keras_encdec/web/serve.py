@@ -156,22 +156,22 @@ class _Server(uvicorn.Server):
 STOP_SECONDS = 5
 # Seconds within which the headers and the body of a request must arrive. Bodies have a few kilobytes.
 REQUEST_SECONDS = 10.0
-# Largest number of connections with incomplete requests. If there are more, the server waits for a moment, in which it
+# Maximum number of connections with incomplete requests. If there are more, the server waits for a moment, in which it
 # may still read requests, and then closes the connections that have been open longest.
 MOST_INCOMPLETE, MOMENT = 100, 0.1
-# Largest number of connections. A process can usually open 1,024 file descriptors, including its files.
+# Maximum number of connections. A process can usually open 1,024 file descriptors, including its files.
 MOST_CONNECTIONS = 500
 
 
 class TimeLimitedProtocol(H11Protocol):
     """The HTTP protocol, with time limits: slow clients do not keep other clients out.
 
-    A client that is silent, or that sends its request or reads its answer slowly, keeps its connection for at most
+    A client that is silent, or that sends its request or reads its response slowly, keeps its connection for at most
     `REQUEST_SECONDS`, and for a shorter time when many clients are slow.
     """
 
     _deadline: asyncio.TimerHandle | None = None
-    _reading_answer: asyncio.TimerHandle | None = None
+    _reading_response: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # H11Protocol narrows it, too
         """See asyncio."""
@@ -198,13 +198,13 @@ class TimeLimitedProtocol(H11Protocol):
     def pause_writing(self) -> None:
         """See asyncio."""
         super().pause_writing()
-        self._reading_answer = self.loop.call_later(REQUEST_SECONDS, self.transport.abort)
+        self._reading_response = self.loop.call_later(REQUEST_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
         """See asyncio."""
         super().resume_writing()
-        if self._reading_answer is not None:
-            self._reading_answer.cancel()
+        if self._reading_response is not None:
+            self._reading_response.cancel()
 
     @property
     def waiting_since(self) -> float | None:
@@ -218,17 +218,17 @@ class TimeLimitedProtocol(H11Protocol):
         began = self.conn.their_state is h11.SEND_BODY or self.conn.trailing_data[0]
         if began and self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             sentence = f"Found an incomplete request, expected the whole request within {REQUEST_SECONDS:g} s."
-            answer = refusal(408, sentence)
-            headers = [*answer.raw_headers, (b"connection", b"close")]
+            response = refusal(408, sentence)
+            headers = [*response.raw_headers, (b"connection", b"close")]
             for event in (
-                h11.Response(status_code=answer.status_code, headers=headers, reason=b"Request Timeout"),
-                h11.Data(data=bytes(answer.body)),
+                h11.Response(status_code=response.status_code, headers=headers, reason=b"Request Timeout"),
+                h11.Data(data=bytes(response.body)),
                 h11.EndOfMessage(),
             ):
                 self.transport.write(self.conn.send(event))
         self._cancel_timers()
         self.transport.close()
-        self.loop.call_later(MOMENT, self.transport.abort)  # in case the client does not read the answer
+        self.loop.call_later(MOMENT, self.transport.abort)  # in case the client does not read the response
 
     def _make_room(self) -> None:
         waiting = [
@@ -248,7 +248,7 @@ class TimeLimitedProtocol(H11Protocol):
             self._deadline = None
 
     def _cancel_timers(self) -> None:
-        for timer in (self._deadline, self._reading_answer):
+        for timer in (self._deadline, self._reading_response):
             if timer is not None:
                 timer.cancel()
-        self._deadline = self._reading_answer = None
+        self._deadline = self._reading_response = None
