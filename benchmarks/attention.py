@@ -123,7 +123,7 @@ def compare(work, prepared, backends, what, given, agreement, automatic=False, c
 
 
 def loss(found, expected):
-    """Describes whether both trainings reached the same loss."""
+    """Describes whether both training runs reached the same loss."""
     return f"mean loss {found:.4f}, the peer's {expected:.4f}"
 
 

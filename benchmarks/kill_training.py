@@ -1,8 +1,8 @@
-"""Kills a training at random moments, resumes it each time, and compares it with an uninterrupted training.
+"""Kills a training run at random moments, resumes it each time, and compares it with an uninterrupted run.
 
     KERAS_BACKEND=jax python benchmarks/kill_training.py --kills=20
 
-Both trainings run in separate processes, with dropout, label smoothing, a cosine schedule with a warm-up, and an
+Both runs are in separate processes, with dropout, label smoothing, a cosine schedule with a warm-up, and an
 average of rounds. The first is not interrupted. The second is killed with SIGKILL at random moments after the first
 update of each process, whether it is updating weights, validating, or saving a checkpoint. At the end, the weights, the
 states of the optimizer and of the random generators, and the measurements of all rounds must be equal, bit for bit. It
@@ -55,7 +55,7 @@ def main():
 
 
 def run_process(model_dir, updates, kill_after=None):
-    """Runs a training in a process, from the last checkpoint, until it ends or is killed.
+    """Runs training in a process, from the last checkpoint, until it ends or is killed.
 
     Returns:
         tuple: bool, whether the training ended; float, seconds after its first update; str, what a kill interrupted, if
@@ -146,7 +146,7 @@ def compare(whole, killed, kills):
     if histories[0] != histories[1]:
         different.append("history.json")
     result = f"differ in {', '.join(different)}" if different else f"are equal in {compared} variables and all rounds"
-    print(f"{keras.backend.backend()}: after {kills} kills, the two trainings {result}.")
+    print(f"{keras.backend.backend()}: after {kills} kills, the two training runs {result}.")
     return bool(different)
 
 

@@ -1,4 +1,4 @@
-"""The configuration file of a model directory. Reading it needs no Keras."""
+"""The configuration file of a model directory. Reading it does not need Keras."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def packaged_models() -> list[str]:
 
 
 def model_path(model: FilePath) -> pathlib.Path:
-    """Finds the directory of a model that is given as a path, or as the name of a model of the package.
+    """Finds the directory of a model that is given as a path, or as the name of a packaged model.
 
     A file or directory of that name in the working directory comes first.
 
@@ -37,7 +37,7 @@ def model_path(model: FilePath) -> pathlib.Path:
         model: path or URL of a model directory, or one of `packaged_models()`.
 
     Returns:
-        pathlib.Path. For a URL, a copy on this machine; for the name of a model of the package, its folder; otherwise
+        pathlib.Path. For a URL, a copy on this machine; for the name of a packaged model, its folder; otherwise
         `model` itself.
 
     Example:
@@ -52,7 +52,7 @@ def model_path(model: FilePath) -> pathlib.Path:
 
 
 def short_name(folder: FilePath) -> str:
-    """Returns the last two names in the absolute path of a model directory, which tell it from others.
+    """Returns the last two names in the absolute path of a model directory, which distinguish it from others.
 
     Example:
 
@@ -168,7 +168,7 @@ def read_model_config(path: pathlib.Path) -> dict[str, Json]:
         other = "found a file" if path.is_file() else "found no such directory"
         what = f"found no {CONFIG} in it" if path.is_dir() else other
         is_name = len(path.parts) == 1 and not path.exists()
-        names = f", or the name of a model of the package ({', '.join(packaged_models())})" if is_name else ""
+        names = f", or the name of a packaged model ({', '.join(packaged_models())})" if is_name else ""
         raise InputError(what, NOT_A_MODEL + names, "check the path", path) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         reason = f"it has no {error}" if isinstance(error, KeyError) else error

@@ -124,7 +124,7 @@ class ModelDirectory:
         """Reads a model directory, whichever backend trained it.
 
         Args:
-            path: path of the directory, or the name of a model of the package, see `model_path`.
+            path: path of the directory, or the name of a packaged model, see `model_path`.
             weights: bool. Whether to load the model too. Defaults to `True`.
             task: str. Task of a model that was trained on several tasks. Its model is an ordinary one, which shares
                 nothing with those of other tasks. Defaults to `None`: the main task.
@@ -156,7 +156,7 @@ class ModelDirectory:
         """Returns the directory of a model that is given as a path, a directory or an object with a directory.
 
         Args:
-            model: path of a model directory, or the name of a model of the package, which is loaded; a
+            model: path of a model directory, or the name of a packaged model, which is loaded; a
                 `ModelDirectory`, which is returned as it is; or an object whose attribute `directory` is a
                 `ModelDirectory`, such as a `TextScorer`.
             weights: bool. See `load`.
@@ -225,7 +225,7 @@ def load_model(path: str | os.PathLike, compiled: bool = False) -> TranslationMo
     """Loads a `.keras` file of a translation model.
 
     Args:
-        path: path of the file, or the name of a model of the package.
+        path: path of the file, or the name of a packaged model.
         compiled: bool. Whether to load the optimizer, too. Defaults to `False`.
 
     Raises:
@@ -242,7 +242,7 @@ def load_model(path: str | os.PathLike, compiled: bool = False) -> TranslationMo
             with explained(tempfile.gettempdir(), f"to expand the weights of {path}, a pruned model"):
                 raise
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        if not zipfile.is_zipfile(path):  # Keras says of such a file that it does not exist
+        if not zipfile.is_zipfile(path):  # Keras reports such a file as missing
             reason = "not a zip archive, or one that was cut short"
         raise InputError(
             f"found a file that cannot be loaded ({reason})",

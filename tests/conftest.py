@@ -112,7 +112,7 @@ def reverse_scorer(model_dirs):
 
 @pytest.fixture
 def eager():
-    """Nothing that TensorFlow runs in the test is traced: for what a training does besides its updates."""
+    """Nothing that TensorFlow runs in the test is traced: for what training does besides its updates."""
     from eagerly import eagerly
 
     with eagerly():

@@ -32,7 +32,8 @@ def test_a_name_is_that_of_the_model_unless_there_is_such_a_path():
 
 def test_an_unknown_name_is_an_error_that_lists_the_names():
     expected = (
-        r"french: found no such directory, expected .* encdec-train, or the name of a model .*\(libreoffice_en_fr\)"
+        r"french: found no such directory, expected .* encdec-train, "
+        r"or the name of a packaged model .*\(libreoffice_en_fr\)"
     )
     for load in (check_model_directory, ModelDirectory.load, TextScorer.open):
         with pytest.raises(InputError, match=expected):

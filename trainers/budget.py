@@ -1,4 +1,4 @@
-"""Ends a training at its limits or at a signal, and sets the learning rate of each update."""
+"""Ends training at its limits or at a signal, and sets the learning rate of each update."""
 
 import math
 import signal
@@ -31,8 +31,8 @@ class Budget(keras.callbacks.Callback):
     A round that is cut short by a limit is still validated and saved. The first interrupt, termination, hang-up or quit
     signal ends the training after the current update, see `Checkpoints`; a second signal, more than a second later, has
     its usual effect. Only the main thread receives signals; in other threads the callback leaves the signal handlers
-    unchanged. If several processes share a training, the time is that of the first, and a signal to any of them stops
-    all of them after the same update, about a second later.
+    unchanged. If several processes share a run, the time is that of the first process, and a signal to any of them
+    stops all of them after the same update, about a second later.
 
     Args:
         learning_rate: float. The full learning rate.
@@ -43,9 +43,9 @@ class Budget(keras.callbacks.Callback):
         seconds: float. Maximum time, including that before a resumption. Defaults to `None`: no limit.
         warmup_updates: int. Number of updates of the warm-up. Defaults to `0`: no warm-up.
         round_updates: int. Number of updates in a round. Defaults to `None`: unknown.
-        progress: Progress of the training that is resumed. Defaults to `None`: a new training.
+        progress: Progress of the run that is resumed. Defaults to `None`: a new run.
         compilation: Compilation, whose seconds do not count. Defaults to `None`: all seconds count.
-        replicas: Replicas that share the training. Defaults to one device.
+        replicas: Replicas that share the run. Defaults to one device.
 
     Attributes:
         learning_rate: float. The full learning rate.
@@ -135,9 +135,9 @@ class Budget(keras.callbacks.Callback):
         self._start, self._compiled_before = time.monotonic(), self._compilation.seconds
         self._handlers = handle_stop_signals(self._stop)
         self._agree()
-        # A newly computed factor would differ slightly from that of a training without the interruption.
+        # A newly computed factor would differ slightly from that of a run without the interruption.
         self.factor = self._first_factor
-        self._adjust()  # a resumed training may have been given another learning rate
+        self._adjust()  # a resumed run may have been given another learning rate
 
     def on_train_end(self, logs: dict[str, float] | None = None) -> None:
         restore_handlers(self._handlers)

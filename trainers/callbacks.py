@@ -1,4 +1,4 @@
-"""Callbacks that measure BLEU after each round, average the last rounds, and report the progress of a training."""
+"""Callbacks that measure BLEU after each round, average the last rounds, and report the progress of training."""
 
 import math
 import os
@@ -94,9 +94,9 @@ ROUNDS = "rounds"
 class RoundAverage(keras.callbacks.Callback):
     """Saves the weights after each round, and averages those of the last rounds.
 
-    The weights are saved in the model directory, so that a killed training can be resumed. This callback must come
-    before `Checkpoints`, so that each round in the history has its file. It keeps one file more than it averages: if
-    the last checkpoint is damaged, the training resumes from the one before it, which may be a round older.
+    The weights are saved in the model directory, so that a killed run can be resumed. This callback must come before
+    `Checkpoints`, so that each round in the history has its file. It keeps one file more than it averages: if the last
+    checkpoint is damaged, the training resumes from the one before it, which may be a round older.
 
     Args:
         folder: path of the model directory.
@@ -190,7 +190,7 @@ def add_average(
 
 
 class ProgressUpdates(keras.callbacks.Callback):
-    """Keeps the record of a training up to date.
+    """Keeps the record of a training run up to date.
 
     Args:
         record: ProgressRecord.

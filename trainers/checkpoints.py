@@ -1,4 +1,4 @@
-"""Saves the best model of a training, and checkpoints from which it continues exactly if it is killed."""
+"""Saves the best model of a training run, and checkpoints from which it continues exactly if it is killed."""
 
 import contextlib
 import dataclasses
@@ -101,7 +101,7 @@ class Checkpoints(keras.callbacks.Callback):
 
     Attributes:
         folder: pathlib.Path.
-        rounds: list of dict of name to value, a dict for each round so far, as in `history.json`.
+        rounds: list of dicts from name to value, a dict for each round so far, as in `history.json`.
 
     Raises:
         InputError: when the training has diverged, and then nothing is saved; when the disk is full.
@@ -218,7 +218,7 @@ class Checkpoints(keras.callbacks.Callback):
         now = {
             "updates": done,
             "pairs": done * self._batch_size,
-            # Rounded up, so that a training that ended at its limit of minutes shows no less than the limit.
+            # Rounded up, so that a run that ended at its limit of minutes shows no less than the limit.
             "seconds": math.ceil(1000 * self._budget.seconds) / 1000,
             "learning_rate": float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate)),
             **more,

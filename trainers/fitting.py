@@ -1,4 +1,4 @@
-"""Runs the rounds of a training: `model.fit` with the callbacks that stop, prune, validate, save and report it."""
+"""Runs the rounds of training: `model.fit` with the callbacks that stop, prune, validate, save and report it."""
 
 import contextlib
 import importlib.util
@@ -138,7 +138,7 @@ def _updates_at_most(config: TrainingConfig, batches: Batches) -> int | None:
 def _check_saved_rounds(average: RoundAverage, folder: pathlib.Path) -> None:
     if not average.has_rounds:
         raise InputError(
-            "found a training that has ended and saved no rounds",
+            "found a run that has ended and saved no rounds",
             "expected saved rounds to average",
             "drop --average_rounds, or raise --updates, --epochs or --minutes",
             folder,
@@ -147,7 +147,7 @@ def _check_saved_rounds(average: RoundAverage, folder: pathlib.Path) -> None:
 
 @contextlib.contextmanager
 def end_recorded(folder: pathlib.Path, updates: int) -> Iterator[None]:
-    """Keeps the record of a training that has ended, while its last files are written in the `with` block.
+    """Keeps the record of a run that has ended, while its last files are written in the `with` block.
 
     Args:
         folder: path of the model directory.
@@ -194,13 +194,13 @@ def _validation_bleu(
 
 
 class GradualPruning(keras.callbacks.Callback):
-    """Prunes more and more of the smallest weights during a training.
+    """Prunes more and more of the smallest weights during training.
 
         s(d) = s_f + (s_0 - s_f) (1 - d / 0.75)^3   while d < 0.75, then s_f
 
     d is the share of the training that is done, s_0 the share pruned at its beginning. The masks change in 100 steps,
-    after an update. If a training reaches its end before s_f is pruned, because a validation took that long or because
-    it was resumed with an earlier end, a round of one more update follows. This callback must come after `Budget`, and
+    after an update. If a run reaches its end before s_f is pruned, because a validation took that long or because it
+    was resumed with an earlier end, a round of one more update follows. This callback must come after `Budget`, and
     before `Checkpoints`.
 
     Args:
@@ -216,7 +216,7 @@ class GradualPruning(keras.callbacks.Callback):
     def __init__(self, masks: PruningMasks, budget: Budget, share: float, scheme: str) -> None:
         super().__init__()
         self._masks, self._budget, self._share, self._scheme = masks, budget, share, scheme
-        self._step = -1  # a resumed training may be far ahead of its masks, if it was given an earlier end
+        self._step = -1  # a resumed run may be far ahead of its masks, if it was given an earlier end
 
     @property
     def is_late(self) -> bool:
@@ -297,11 +297,11 @@ class _TensorBoard(keras.callbacks.TensorBoard):
 
 
 class Restoration(keras.callbacks.Callback):
-    """Restores the sums of the interrupted round, and the random generator, before the first update of a training.
+    """Restores the sums of the interrupted round, and the random generator, before the first update of a resumed run.
 
-    The first round then has the measurements, and dropout the random numbers, of a training without the interruption.
-    This callback must come after those that reset the sums at the beginning of a round. The generator is restored
-    later than the sums: PyTorch draws from it when it begins to read the batches.
+    The first round then has the measurements, and dropout the random numbers, of a run without the interruption. This
+    callback must come after those that reset the sums at the beginning of a round. The generator is restored later than
+    the sums: PyTorch draws from it when it begins to read the batches.
 
     Args:
         progress: Progress.

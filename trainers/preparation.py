@@ -1,4 +1,4 @@
-"""Prepares what a training begins with: its pairs on disk, and the weights and vocabularies of an initial model."""
+"""Prepares what a training run begins with: its pairs on disk, and the weights and vocabularies of an initial model."""
 
 import contextlib
 import math
@@ -45,20 +45,20 @@ COUNTED = 100_000
 def prepare_pairs(
     config: TrainingConfig, data: TrainingData, folder: pathlib.Path, resume: bool, reporter: TrainingReporter
 ) -> tuple[ModelDirectory, PreparedPairs]:
-    """Prepares the pairs to train on, or opens the pairs that an earlier run of the same training prepared.
+    """Prepares the pairs to train on, or opens the pairs that an earlier process of the same run prepared.
 
     Args:
         config: TrainingConfig.
         data: TrainingData, the files to read, and how.
         folder: path of the model directory, which must exist.
-        resume: bool. Whether the training is resumed.
+        resume: bool. Whether the run is resumed.
         reporter: TrainingReporter, which gets counts of the pairs and words.
 
     Returns:
         tuple: ModelDirectory without a model; PreparedPairs.
 
     Raises:
-        ConfigurationError: when `data.reverse` differs from that of the training to resume.
+        ConfigurationError: when `data.reverse` differs from that of the run to resume.
         InputError: when an input file cannot be used.
     """
     _check_validation_files(config, data)
@@ -128,7 +128,7 @@ def _check_validation_files(config: TrainingConfig, data: TrainingData) -> None:
 
 
 def _given_vocabularies(config: TrainingConfig, data: TrainingData) -> tuple[Vocabulary | None, Vocabulary | None]:
-    """Reads the vocabularies that the user gives for a new training; `None` for one to make from the data."""
+    """Reads the vocabularies that the user gives for a new run; `None` for one to make from the data."""
     source, target = (
         Vocabulary.from_word_list(path) if path else None for path in (data.source_vocabulary, data.target_vocabulary)
     )
@@ -276,7 +276,7 @@ def _open(
 
 
 def load_initial_model(config: TrainingConfig, data: TrainingData) -> ModelDirectory:
-    """Loads the model that a training begins with, and checks that its settings are those of the training.
+    """Loads the model that a training run begins with, and checks that its settings are those of the run.
 
     Args:
         config: TrainingConfig, with an `initial_model`.

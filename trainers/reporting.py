@@ -1,4 +1,4 @@
-"""What a training reports: its rounds, its result, and its progress in lines or by Keras's progress bar."""
+"""What a training run reports: its rounds, its result, and its progress as lines or as Keras's progress bar."""
 
 import dataclasses
 import functools
@@ -61,7 +61,7 @@ class TrainingRound:
 
 @dataclasses.dataclass(frozen=True)
 class TrainingResult:
-    """The result of a training.
+    """The result of a training run.
 
     Attributes:
         model_dir: pathlib.Path of the model directory; for a remote directory its URL, a str.
@@ -91,7 +91,7 @@ class TrainingResult:
 
 
 class TrainingReporter:
-    """Reports the progress of a training: by Keras's progress bar on a terminal, otherwise in a line per round.
+    """Reports the progress of a training run: as Keras's progress bar on a terminal, otherwise as a line per round.
 
     Subclasses may override any method.
 
@@ -127,7 +127,7 @@ class TrainingReporter:
             self.say(f"{side}: {words:,} words in the shortlist; {share:.2f} % of the tokens are outside it.")
 
     def validated_on(self, summary: Mapping[str, int], malformed: int, max_length: int) -> None:
-        """Called after the pairs of validation files are prepared, whenever the training begins or is resumed.
+        """Called after the pairs of validation files are prepared, whenever a run begins or is resumed.
 
         Args:
             summary: counts of the preparation, see `PreparedPairs.summary`.
@@ -139,7 +139,7 @@ class TrainingReporter:
             self.say(f"To validate on: {counts}; {_left_out(summary, malformed, max_length)}")
 
     def prepared_before(self, files: Iterable[str], given: Iterable[str]) -> None:
-        """Called when the files given to a resumed training differ from the files that its pairs were prepared from.
+        """Called when the files given to a resumed run differ from the files that its pairs were prepared from.
 
         Args:
             files: files that the pairs were prepared from.
@@ -149,7 +149,7 @@ class TrainingReporter:
         self.say(f"Continuing with the pairs that were prepared from {', '.join(map(str, files))}; not read: {names}.")
 
     def changed(self, settings: Mapping[str, tuple[object, object]]) -> None:
-        """Called when settings of the learning rate differ from those that a training to resume had.
+        """Called when settings of the learning rate differ from those of the run to resume.
 
         Args:
             settings: dict from the name of a setting to its value before and its value now.
@@ -216,7 +216,7 @@ class TrainingReporter:
             training_round: TrainingRound.
             epochs: float. Passes over the pairs so far.
             rate: float. Pairs per second in this round, validation included, compiling not.
-            seconds_left: float. Estimate of the time to the end; `None` for a training without a known end.
+            seconds_left: float. Estimate of the time to the end; `None` for a run without a known end.
         """
         if self.bar:
             return
@@ -241,20 +241,20 @@ class TrainingReporter:
         """Called last, with a remark on a model that is no better than the frequencies of its target words."""
         self.say(f"warning: {remark}")
 
-    def pruned_less(self, share: float, asked: float) -> None:
-        """Called after the training has run out of patience before its gradual pruning was complete.
+    def pruned_less(self, share: float, requested: float) -> None:
+        """Called after patience has ended the training before its gradual pruning was complete.
 
         Args:
             share: float. Share of the weights that is pruned, 0 to 1.
-            asked: float. Share of the weights that was to be pruned.
+            requested: float. Share of the weights that was to be pruned.
         """
         self.say(
-            f"warning: {share:.1%} of the weights are pruned, and not {asked:.1%}: the patience ended before three "
-            "quarters of the training were done; continue with --resume and more patience."
+            f"warning: {share:.1%} of the weights are pruned instead of {requested:.1%}: patience ended the training "
+            "before three quarters of it were done; continue with --resume and a larger --patience."
         )
 
     def already_ended(self, result: TrainingResult) -> None:
-        """Called when the training to resume had already ended."""
+        """Called when the run to resume had already ended."""
         self.say(f"Nothing to train: the training has already ended. {_summary(result)}")
 
 

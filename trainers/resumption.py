@@ -1,4 +1,4 @@
-"""Saves and loads checkpoints of a training, which contain everything that changes during it."""
+"""Saves and loads checkpoints of a training run, which contain everything that changes during it."""
 
 import contextlib
 import dataclasses
@@ -34,10 +34,10 @@ _EXPECTED, _REMEDY = "expected a checkpoint of encdec-train", "restore the file,
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """Everything that changes during a training, except the model and its optimizer.
+    """Everything that changes during a training run, except the model and its optimizer.
 
     Attributes:
-        rounds: list of dict of name to value, a dict for each complete round, as in `history.json`.
+        rounds: list of dicts from name to value, a dict for each complete round, as in `history.json`.
         updates: int. Number of updates, including those of a round that is not complete.
         seconds: float. Time of training.
         learning_rate: float. The full learning rate; `None` if the first versions wrote the checkpoint.
@@ -101,7 +101,7 @@ def round_sums(model: keras.Model) -> list[keras.Variable]:
 
 
 class TrainingState(NamedTuple):
-    """A training at one moment.
+    """A training run at one moment.
 
     Attributes:
         model: compiled TranslationModel.
@@ -115,7 +115,7 @@ class TrainingState(NamedTuple):
 def save_model(folder: pathlib.Path, name: str, model: keras.Model, progress: Progress | None = None) -> None:
     """Saves a model in a model directory: as its weights, or as its newest checkpoint.
 
-    The file appears under its name when it is complete and on the disk. The previous checkpoint is kept as `PREVIOUS`.
+    The file appears under its name when it is complete and on disk. The previous checkpoint is kept as `PREVIOUS`.
 
     Args:
         folder: path of the model directory.
@@ -166,7 +166,7 @@ def _add_progress(path: pathlib.Path, progress: Progress) -> None:
 
 
 def load_checkpoint(folder: str | os.PathLike[str], replicas: Replicas | None = None) -> TrainingState:
-    """Loads the newest undamaged checkpoint of a training, with the model compiled as before.
+    """Loads the newest undamaged checkpoint of a training run, with the model compiled as before.
 
     If the newest checkpoint is damaged, a warning says so, and the previous one takes its place.
 

@@ -1,4 +1,4 @@
-"""Prepares the pairs of all tasks of a training, and draws the task of each update."""
+"""Prepares the pairs of all tasks of a training run, and draws the task of each update."""
 
 import contextlib
 import dataclasses
@@ -28,12 +28,12 @@ _DRAWS = 0x7A5C
 
 @dataclasses.dataclass(frozen=True)
 class PreparedTasks:
-    """The tasks of a training with their pairs.
+    """The tasks of a training run with their pairs.
 
     Attributes:
         tasks: TrainingTasks.
-        directories: dict of task to ModelDirectory without a model; the main task is the first.
-        pairs: dict of task to PreparedPairs, except for the main task.
+        directories: dict from task to ModelDirectory without a model; the main task is the first.
+        pairs: dict from task to PreparedPairs, except for the main task.
     """
 
     tasks: TrainingTasks
@@ -80,7 +80,7 @@ def drawn_tasks(ratios: Mapping[str, float], main: str, seed: int) -> Iterator[l
     """Draws tasks, with the probabilities ratio_i / sum of all ratios, until the main task is drawn, over and over.
 
     Args:
-        ratios: dict of task to mixing ratio.
+        ratios: dict from task to mixing ratio.
         main: str. Name of the main task.
         seed: int.
 
@@ -120,7 +120,7 @@ def prepare_tasks(
         data: TrainingData: how to read the files.
         tasks: TrainingTasks.
         main: ModelDirectory of the main task, with its vocabularies.
-        resume: bool. Whether the training is resumed.
+        resume: bool. Whether the run is resumed.
         reporter: TrainingReporter, which gets counts of the pairs and words.
 
     Raises:

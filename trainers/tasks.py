@@ -1,4 +1,4 @@
-"""The tasks of a training, which share encoders and decoders, read from a TOML file."""
+"""The tasks of a training run, which share encoders and decoders, read from a TOML file."""
 
 import dataclasses
 import pathlib
@@ -90,14 +90,14 @@ class TaskConfig(Configuration):
 
 @dataclasses.dataclass(frozen=True)
 class TrainingTasks:
-    """The tasks of a training, one of which is the main task.
+    """The tasks of a training run, one of which is the main task.
 
     Each update takes task i with the probability ratio_i / sum of all ratios. Epochs, the learning rate, validation
     and the end of the training are those of the main task.
 
     Attributes:
         main: str. Name of the main task.
-        tasks: dict of name to TaskConfig. The main task is moved to the front.
+        tasks: dict from name to TaskConfig. The main task is moved to the front.
 
     Raises:
         ConfigurationError: a ValueError, for names that cannot be used, a main task that is not among the tasks or is
@@ -159,7 +159,8 @@ class TrainingTasks:
             side: str. "encoder" or "decoder".
 
         Returns:
-            dict of the name of the encoder or decoder to a path, without those whose vocabulary is made from the data.
+            dict from the name of the encoder or decoder to a path, without those whose vocabulary is made from the
+            data.
 
         Raises:
             ConfigurationError: for two files of one encoder or decoder.
@@ -203,7 +204,7 @@ class TrainingTasks:
         return TrainingData(**{**self.main_files, **options})
 
     def data_of(self, name: str, data: TrainingData) -> TrainingData | None:
-        """Makes the data with which a model of one task can be trained further, by itself.
+        """Makes the data with which a model of one task can be trained further on its own.
 
         Args:
             name: str. The task.
@@ -265,7 +266,7 @@ class TrainingTasks:
             )
 
     def fixed(self) -> dict[str, dict[str, object]]:
-        """Collects what a resumed training must keep: everything except the files."""
+        """Collects what a resumed run must keep: everything except the files."""
         names = ("kind", "encoder", "decoder")
         return {
             name: {**{key: getattr(task, key) for key in names}, "ratio": self.ratios[name]}

@@ -81,7 +81,7 @@ def train(
 
     An interrupt, termination, hang-up or quit signal ends the training after the current update, with a checkpoint. The
     same call with `resume` continues from there; if the process was killed, it continues from the last checkpoint. On a
-    CPU, the final weights and measurements are exactly those of a training without interruptions.
+    CPU, the final weights and measurements are exactly those of a run without interruptions.
 
     Several devices may share each batch, see `keras_encdec.backend.replicas.Replicas`. In several processes, each
     process makes the same call, with one model directory on a disk that all of them share.
@@ -92,8 +92,8 @@ def train(
         model_dir: path of the model directory, which is created if it does not exist. Its files are the best and the
             last model, the vocabularies, the history of the rounds, the settings, and a model card, `README.md`. They
             are uploaded to a remote directory after each checkpoint.
-        resume: bool. Whether to continue the training in the model directory. If it has no checkpoint, a new training
-            begins; if it has already ended, nothing is trained. Defaults to `False`.
+        resume: bool. Whether to continue the run in the model directory. If it has no checkpoint, a new run begins; if
+            it has already ended, nothing is trained. Defaults to `False`.
         reporter: TrainingReporter, which gets the progress. Defaults to `TrainingReporter()`, which prints it.
         tasks: TrainingTasks that share encoders and decoders; `data` is that of the main task, see
             `TrainingTasks.training_data`. Updates, rounds and epochs are counted in updates of the main task. Defaults
@@ -103,11 +103,10 @@ def train(
         TrainingResult.
 
     Raises:
-        ConfigurationError: a ValueError, for settings that contradict one another or differ from those of the
-            training to resume, and for a directory that already contains a model, unless `resume` is true.
+        ConfigurationError: a ValueError, for settings that contradict one another or differ from those of the run to
+            resume, and for a directory that already contains a model, unless `resume` is true.
         InputError: when an input file cannot be used, another process trains in the directory, the directory belongs to
-            the package, the training diverges, the disk is full, or no checkpoint of the training to resume can be
-            loaded.
+            the package, the training diverges, the disk is full, or no checkpoint of the run to resume can be loaded.
 
     Example:
 
@@ -160,7 +159,7 @@ def training_lock(folder: str | os.PathLike[str]) -> contextlib.AbstractContextM
 
 @dataclasses.dataclass(frozen=True)
 class _Job:
-    """A training in a folder that `train` has locked: its arguments, and the devices that share it."""
+    """A training run in a folder that `train` has locked: its arguments, and the devices that share it."""
 
     config: TrainingConfig
     data: TrainingData
@@ -172,7 +171,7 @@ class _Job:
 
 
 class _Prepared(NamedTuple):
-    """What a training begins with, besides the model: the files of a new model, and the pairs."""
+    """What a training run begins with, apart from the model: the files of a new model, and the pairs."""
 
     directory: ModelDirectory
     pairs: PreparedPairs
@@ -182,7 +181,7 @@ class _Prepared(NamedTuple):
 
 def _train(job: _Job, resume: bool) -> TrainingResult:
     config, data, folder, reporter, replicas = job.config, job.data, job.folder, job.reporter, job.replicas
-    check_model_folder(folder, resume)  # while no other training can begin in it
+    check_model_folder(folder, resume)  # while no other run can begin in it
     has_begun = has_checkpoint(folder)
     replicas.wait()  # before the first process writes anything
     if config.validation_bleu:
@@ -245,7 +244,7 @@ def _result(folder: pathlib.Path, checkpoints: Checkpoints, budget: Budget, comp
 def _complete(
     job: _Job, prepared: _Prepared, model: TranslationModel, result: TrainingResult, checkpoints: Checkpoints
 ) -> None:
-    """Writes what a training that was killed between its last checkpoint and its end has left to write."""
+    """Writes what a run that was killed between its last checkpoint and its end has left to write."""
     progress = job.folder / PROGRESS
     is_unfinished = progress.exists() and read_record(progress).get("state") != FINISHED
     if checkpoints.write_history() or is_unfinished or not (job.folder / CARD).exists():
@@ -256,7 +255,7 @@ def _complete(
 def _conclude(
     job: _Job, prepared: _Prepared, model: TranslationModel, result: TrainingResult, has_begun: bool
 ) -> str | None:
-    """Writes a resumed training's settings, and the model card; returns a remark if the model has learned little."""
+    """Writes a resumed run's settings, and the model card; returns a remark if the model has learned little."""
     if has_begun:
         others = job.tasks.others if job.tasks else ()
         for task_dir in (job.folder, *(task_folder(job.folder, name) for name in others)):
@@ -301,8 +300,8 @@ def _prepared(job: _Job, initial: ModelDirectory | None, has_begun: bool) -> _Pr
 
 
 def _begin(config: TrainingConfig, data: TrainingData, directory: ModelDirectory, tasks: TrainingTasks | None) -> None:
-    """Saves the vocabularies, the configuration of the model and the settings of a new training."""
-    # A killed training without a checkpoint may have left weights that do not match the new vocabularies.
+    """Saves the vocabularies, the configuration of the model and the settings of a new run."""
+    # A run that was killed before its first checkpoint may have left weights that do not match the new vocabularies.
     (directory.path / WEIGHTS).unlink(missing_ok=True)
     directory.save_config(
         config.architecture,

@@ -130,7 +130,7 @@ class TrainingConfig(Configuration):
     )
     schedule: str = hyperparameter(
         "constant",
-        "Learning rate over the training: constant, decayed to 0 at the end (linear, cosine), or halved repeatedly.",
+        "Schedule of the learning rate: constant, decayed to 0 at the end (linear, cosine), or halved repeatedly.",
         choices=("constant", "linear", "cosine", "halving"),
         published={_LUONG: "halving"},
         group="updates",

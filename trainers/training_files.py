@@ -1,4 +1,4 @@
-"""The files of a training in a model directory: its checkpoints and its settings. None of this needs Keras."""
+"""The files of a training run in a model directory: its checkpoints and its settings. None of this needs Keras."""
 
 import contextlib
 import os
@@ -25,18 +25,18 @@ SETTINGS = "settings.toml"
 # The first version saved these names as the architecture.
 _CELLS = ("lstm", "gru", "rnn")
 _VALIDATION = "validation_checksums"
-# The settings of the learning rate, which may change when a training is resumed.
+# The settings of the learning rate, which may change when a run is resumed.
 _LEARNING_RATE = ("learning_rate", "warmup_updates", "schedule", "halving_start", "halving_every")
 # Hyper-parameters that may differ from those of the initial model, because they change no score.
 _FREE = ("dropout", "character_dropout", "initial_scale", "initial_stddev")
 
 
 def check_model_folder(model_dir: FilePath, resume: bool) -> None:
-    """Checks that a training may begin in a model directory, or be resumed.
+    """Checks that a training run may begin in a model directory, or be resumed.
 
     Args:
         model_dir: path or URL of the model directory, which need not exist.
-        resume: bool. Whether the training in it is to be resumed, if there is one.
+        resume: bool. Whether the run in it is to be resumed, if there is one.
 
     Raises:
         ConfigurationError: a ValueError, if it contains a model that is not to be resumed.
@@ -66,7 +66,7 @@ def check_not_packaged(folder: str | os.PathLike[str]) -> None:
 
 
 def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
-    """Whether a folder contains a training that can be resumed.
+    """Whether a folder contains a training run that can be resumed.
 
     Raises:
         InputError: when there is a trained model, but no checkpoint of its training.
@@ -74,8 +74,8 @@ def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
     folder = pathlib.Path(folder)
     if checkpoints_in(folder):
         return True
-    # A training that was killed before its first checkpoint has prepared pairs but no history. A model directory that
-    # was copied for scoring has neither.
+    # A run that was killed before its first checkpoint has prepared pairs but no history. A model directory that was
+    # copied for scoring has neither.
     if (folder / WEIGHTS).exists() and ((folder / HISTORY).exists() or not (folder / PREPARED).exists()):
         raise InputError(
             f"found {WEIGHTS} and no {LAST}",
@@ -92,7 +92,7 @@ def checkpoints_in(folder: pathlib.Path) -> list[pathlib.Path]:
 
 
 def fixed_settings(config: TrainingConfig, data: TrainingData) -> dict[str, Json]:
-    """Collects the settings that a resumed training must keep, except those of the model, in alphabetical order.
+    """Collects the settings that a resumed run must keep, except those of the model, in alphabetical order.
 
     They include the checksums of the validation files; `None` stands for a pipe, which can be read only once.
     """
@@ -103,14 +103,14 @@ def fixed_settings(config: TrainingConfig, data: TrainingData) -> dict[str, Json
 
 
 def check_resumed(config: TrainingConfig, data: TrainingData, tasks: TrainingTasks | None, model_dir: FilePath) -> None:
-    """Checks that the settings are those of the training to resume, if there is one, without loading its checkpoint.
+    """Checks that the settings are those of the run to resume, if there is one, without loading its checkpoint.
 
     Nothing is checked in a remote directory.
 
     Args:
         config: TrainingConfig, given now.
         data: TrainingData, given now.
-        tasks: TrainingTasks that are given now; `None` for a training of one task.
+        tasks: TrainingTasks that are given now; `None` for one task.
         model_dir: path or URL of the model directory.
 
     Raises:
@@ -129,7 +129,7 @@ def check_resumed(config: TrainingConfig, data: TrainingData, tasks: TrainingTas
 
 
 def check_same_direction(reverse: bool, data: TrainingData, folder: pathlib.Path) -> None:
-    """Checks the direction of a training to resume.
+    """Checks the direction of a run to resume.
 
     Args:
         reverse: bool. Whether the model is trained with the sides swapped.
@@ -144,35 +144,33 @@ def check_same_direction(reverse: bool, data: TrainingData, folder: pathlib.Path
 
 
 def check_same_tasks(tasks: TrainingTasks | None, settings: Mapping[str, object]) -> None:
-    """Checks that the tasks are those of the training to resume.
+    """Checks that the tasks are those of the run to resume.
 
     Args:
-        tasks: TrainingTasks that are given now; `None` for a training of one task.
+        tasks: TrainingTasks that are given now; `None` for one task.
         settings: dict, see `fixed_settings`.
 
     Raises:
         ConfigurationError: a ValueError, which names what differs.
     """
-    asked, before = (tasks.fixed() if tasks else {}), settings.get("tasks") or {}
+    requested, before = (tasks.fixed() if tasks else {}), settings.get("tasks") or {}
     assert isinstance(before, dict)
-    if bool(asked) != bool(before):
-        found, expected = ("{tasks}", "none") if asked else ("no {tasks}", "the tasks")
-        raise ConfigurationError(f"found {found}, expected {expected} as in the training to resume")
-    (main, *_), (main_before, *_) = (asked or [""]), (before or [""])
+    if bool(requested) != bool(before):
+        found, expected = ("{tasks}", "none") if requested else ("no {tasks}", "the tasks")
+        raise ConfigurationError(f"found {found}, expected {expected} as in the run to resume")
+    (main, *_), (main_before, *_) = (requested or [""]), (before or [""])
     if main != main_before:
-        raise ConfigurationError(
-            "found main=%s in {tasks}, expected %s as in the training to resume", main, main_before
-        )
-    for name in dict.fromkeys([*asked, *before]):
-        if name not in before or name not in asked:
-            found, expected = ("the", "none of this name") if name in asked else ("no", "one")
+        raise ConfigurationError("found main=%s in {tasks}, expected %s as in the run to resume", main, main_before)
+    for name in dict.fromkeys([*requested, *before]):
+        if name not in before or name not in requested:
+            found, expected = ("the", "none of this name") if name in requested else ("no", "one")
             raise ConfigurationError(
-                f"found {found} task %s in {{tasks}}, expected {expected} as in the training to resume", name
+                f"found {found} task %s in {{tasks}}, expected {expected} as in the run to resume", name
             )
-        for key, value in asked[name].items():
+        for key, value in requested[name].items():
             if value != before[name].get(key):
                 raise ConfigurationError(
-                    f"found {key}=%s in [tasks.%s], expected %s as in the training to resume",
+                    f"found {key}=%s in [tasks.%s], expected %s as in the run to resume",
                     value,
                     name,
                     before[name].get(key),
@@ -182,44 +180,44 @@ def check_same_tasks(tasks: TrainingTasks | None, settings: Mapping[str, object]
 def check_same_training(
     config: TrainingConfig, data: TrainingData, settings: Mapping[str, Json], model_config: Mapping[str, object]
 ) -> None:
-    """Checks that the settings are those of the training to resume.
+    """Checks that the settings are those of the run to resume.
 
     Args:
         config: TrainingConfig, given now.
         data: TrainingData, given now.
-        settings: dict, the `fixed_settings` of the training to resume. A setting that is missing, because the version
-            that saved them did not have it, has its default.
+        settings: dict, the `fixed_settings` of the run to resume. A setting that is missing, because the version that
+            saved them did not have it, has its default.
         model_config: dict, `get_config()` of the model to resume.
 
     Raises:
         ConfigurationError: a ValueError, which names the settings that differ.
     """
-    asked = fixed_settings(config, data)
-    _check_validation_files(asked.pop(_VALIDATION), settings.get(_VALIDATION), data)
-    before = {name: _default(name, config, data) for name in asked}
+    requested = fixed_settings(config, data)
+    _check_validation_files(requested.pop(_VALIDATION), settings.get(_VALIDATION), data)
+    before = {name: _default(name, config, data) for name in requested}
     before.update((name, value) for name, value in settings.items() if name in before)
     if before["architecture"] in _CELLS:
         before["architecture"] = "language_model" if settings.get("language_model") else "recurrent"
     if before["architecture"] == config.architecture:
         model = config.model_config.to_dict()
-        asked = {**model, **asked}
+        requested = {**model, **requested}
         known = config.model_config.upgraded({name: model_config[name] for name in model if name in model_config})
         before = {**type(config.model_config).from_dict(known).to_dict(), **before}
-    different = [name for name, value in asked.items() if value != before[name]]
-    if "initial_model" in different and _is_same_path(asked["initial_model"], before["initial_model"]):
+    different = [name for name, value in requested.items() if value != before[name]]
+    if "initial_model" in different and _is_same_path(requested["initial_model"], before["initial_model"]):
         different.remove("initial_model")
     if different:
-        raise _differing(different, asked, before, "the training to resume")
+        raise _differing(different, requested, before, "the run to resume")
 
 
-def _is_same_path(one: object, other: object) -> bool:
-    return isinstance(one, str) and isinstance(other, str) and absolute(one) == absolute(other)
+def _is_same_path(first: object, second: object) -> bool:
+    return isinstance(first, str) and isinstance(second, str) and absolute(first) == absolute(second)
 
 
 def check_initial_settings(
     config: TrainingConfig, data: TrainingData, known: TrainedModel, hyperparameters: Configuration | None
 ) -> None:
-    """Checks that the settings of a training are those of the model that it begins with.
+    """Checks that the settings of a training run are those of the model that it begins with.
 
     Args:
         config: TrainingConfig.
@@ -254,7 +252,7 @@ def check_initial_settings(
 def _differing(
     names: Sequence[str], found: Mapping[str, object], expected: Mapping[str, object], place: str
 ) -> ConfigurationError:
-    """Makes the error for settings that differ from those of an earlier training."""
+    """Makes the error for settings that differ from those of an earlier run."""
     texts = (
         ", ".join(f"no {{{name}}}" if settings[name] is None else f"{{{name}}}=%s" for name in names)
         for settings in (found, expected)
@@ -264,7 +262,7 @@ def _differing(
 
 
 def check_has_zeros(has_zeros: bool, path: pathlib.Path) -> None:
-    """Checks that a model to begin with has pruned weights, for a training that keeps them.
+    """Checks that a model to begin with has pruned weights, for a run that keeps them.
 
     Args:
         has_zeros: bool. Whether any of its weights is zero.
@@ -282,14 +280,14 @@ def check_has_zeros(has_zeros: bool, path: pathlib.Path) -> None:
         )
 
 
-def _check_validation_files(asked: list[str | None], before: list[str | None] | None, data: TrainingData) -> None:
+def _check_validation_files(requested: list[str | None], before: list[str | None] | None, data: TrainingData) -> None:
     """Compares the checksums of the validation files: rounds can be compared only on the same pairs."""
     if before is None:  # the first versions did not save checksums
         return
-    if len(asked) != len(before) or any(a != b for a, b in zip(asked, before, strict=True) if a and b):
+    if len(requested) != len(before) or any(a != b for a, b in zip(requested, before, strict=True) if a and b):
         files = " ".join(validation_files(data)) or "none"
         raise ConfigurationError(
-            "found {validation}=%s, expected the pairs that the training to resume was validated on; give the same "
+            "found {validation}=%s, expected the pairs that the run to resume was validated on; give the same "
             "files, or another {model_dir}",
             files,
         )
@@ -320,14 +318,14 @@ def save_settings(folder: pathlib.Path, config: TrainingConfig, data: TrainingDa
 
 
 def data_before(folder: pathlib.Path) -> TrainingData | None:
-    """Reads the data that a training began with from its settings; `None` if the settings cannot be read."""
+    """Reads the data that a run began with from its settings; `None` if the settings cannot be read."""
     with contextlib.suppress(InputError, ConfigurationError):
         return TrainingData.from_preset(folder / SETTINGS)
     return None
 
 
 def changed_learning_rate(folder: pathlib.Path, config: TrainingConfig) -> dict[str, tuple[object, object]]:
-    """Compares the settings of the learning rate with those that a training began or last continued with.
+    """Compares the settings of the learning rate with those that a run began or last continued with.
 
     Returns:
         dict from the name of each setting that differs to its value before and its value now; empty if the settings
@@ -341,7 +339,7 @@ def changed_learning_rate(folder: pathlib.Path, config: TrainingConfig) -> dict[
 
 
 def update_settings(folder: pathlib.Path, config: TrainingConfig) -> None:
-    """Writes the settings of a resumed training. It keeps the data that it began with.
+    """Writes the settings of a resumed run. The data stay those that it began with.
 
     If the settings cannot be read, nothing is written.
     """

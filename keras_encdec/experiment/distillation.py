@@ -47,10 +47,10 @@ class DistillationResult:
 
     Attributes:
         student: pathlib.Path of the student's model directory; if it is remote, its URL, a str.
-        text: path or URL of the translations that the student learned from, one per line. If it learned several of
-            each sentence, the file `train.source` beside it has the sentence of each line.
+        text: path or URL of the translations that the student learned from, one per line. If it learned several of each
+            sentence, the file `train.source` next to it has the sentence of each line.
         stages: list of StageResult.
-        scores: dict of "teacher" (beam) and "student" (greedy) to BLEU on the test set; empty without one.
+        scores: dict from "teacher" (beam) and "student" (greedy) to BLEU on the test set; empty without one.
     """
 
     student: FilePath
@@ -86,12 +86,12 @@ def distill(
     Args:
         model_dirs: model directories of the teacher, or of an ensemble of teachers.
         source, target: sentences of the training text, and their reference translations, plain or gzipped.
-        output: directory to write to, made if it is missing: `nbest.gz`, the chosen translations `train.target`,
-            with several of each sentence also `train.source`, the source of each of their lines, the model `student`
-            (the average of the models `student1`, `student2`, ... if there are several; `first.target`, if the first
-            of them learned one translation of each sentence and the others several) and, with a test set, the
-            translations `teacher.test` and `student.test`, and their BLEU, `evaluation.txt`. Models of
-            an earlier run with other options are kept; texts that do not belong to this run are removed.
+        output: directory to write to, made if it is missing. It contains `nbest.gz`; the chosen translations,
+            `train.target`, and with several of each sentence the source of each line, `train.source`; the model
+            `student`, which is the average of `student1`, `student2` and so on if there are several; `first.target`, if
+            the first student learned one translation of each sentence and the others several; and with a test set, the
+            translations `teacher.test` and `student.test`, and their BLEU, `evaluation.txt`. Models of an earlier run
+            with other options are kept; texts that do not belong to this run are removed.
         options: DistillationOptions. Defaults to `None`: the defaults.
         dev_source, dev_target: sentences and references to validate the student on. Defaults to `None`: pairs are held
             out of the training text.
@@ -351,7 +351,7 @@ def choose(
 ) -> dict[str, object]:
     """Writes hypotheses of each sentence: the best, or the closest to the reference by smoothed sentence BLEU.
 
-    A sentence with fewer hypotheses than asked for has fewer lines; one without hypotheses has an empty line.
+    A sentence with fewer hypotheses than requested has fewer lines; one without hypotheses has an empty line.
 
     Args:
         nbest: n-best list of the sentences.

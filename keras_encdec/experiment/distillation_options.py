@@ -1,4 +1,4 @@
-"""Options of a distillation, which need no Keras."""
+"""Options of `distill`, which can be read without Keras."""
 
 import dataclasses
 import math
@@ -127,7 +127,7 @@ class DistillationOptions(Configuration):
             training, model: dicts. Hyper-parameters that override the preset's. Default to none.
 
         Raises:
-            ConfigurationError: a ValueError, for settings that cannot be used, such as a training without an end.
+            ConfigurationError: a ValueError, for settings that cannot be used, such as training without an end.
             InputError: if the preset, or with `from_teacher` the first teacher's configuration, cannot be read.
         """
         limits = {"minutes": self.minutes, "updates": self.updates, "epochs": self.epochs}
@@ -179,7 +179,7 @@ def check_test_sets(texts: Mapping[str, FilePath | None]) -> None:
     """Checks that each set of sentences to validate or to compare on has both sides, or none.
 
     Args:
-        texts: dict of the names in `TEXTS` to paths; `None` for a file that is not given.
+        texts: dict from the names in `TEXTS` to paths; `None` for a file that is not given.
 
     Raises:
         ConfigurationError: a ValueError, for a side without the other.

@@ -44,7 +44,7 @@ def experiment(
     the stages whose inputs or settings have changed since, and continues interrupted stages.
 
     Args:
-        config: ExperimentConfig; or the path or URL of its TOML file; or the name of an experiment of the package.
+        config: ExperimentConfig; or the path or URL of its TOML file; or the name of a packaged experiment.
         output: directory to write to, or its URL, made if it is missing: `results.md`, `results.json`, `results.svg`,
             `results.png`, the models, the n-best lists with features, weights and translations.
         begun: function that is called with a Stage and the number of all stages before each stage that runs. Defaults
@@ -59,7 +59,7 @@ def experiment(
     Raises:
         ConfigurationError, InputError: if settings or files cannot be used.
         ImportError: if a library is missing.
-        TrainingStopped: if a signal stopped a training.
+        TrainingStopped: if a signal stopped a training run.
 
     Example:
 

@@ -103,7 +103,7 @@ class BaselineConfig(Configuration):
         DecoderTuningOptions,
         "rounds",
         default=4,
-        help="With decoder: largest number of translations of the development set. The weights are tuned between two "
+        help="With decoder: maximum number of translations of the development set. The weights are tuned between two "
         "translations; with 1, the initial weights are used.",
     )
     moses_dir: str | None = hyperparameter(
@@ -274,7 +274,7 @@ class ExperimentConfig:
         data: DataConfig.
         baseline: BaselineConfig.
         tuning: TuningConfig.
-        features: dict of name to FeatureConfig.
+        features: dict from name to FeatureConfig.
         rows: tuple of RowConfig. The first row is the baseline of all comparisons.
     """
 

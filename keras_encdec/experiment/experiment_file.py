@@ -1,4 +1,4 @@
-"""Reads the configuration of an experiment from a TOML file, of the package or of the user."""
+"""Reads the configuration of an experiment from a TOML file, packaged or the user's own."""
 
 import dataclasses
 import os
@@ -42,7 +42,7 @@ def experiment_names() -> list[str]:
 
 
 def load_experiment(name: str | os.PathLike[str]) -> ExperimentConfig:
-    """Reads an experiment of the package, or a TOML file. Relative paths in the file start from its directory.
+    """Reads a packaged experiment, or a TOML file. Relative paths in the file start from its directory.
 
     Args:
         name: str. One of `experiment_names()`, or the path of a file.

@@ -85,7 +85,7 @@ def read_result(
 
     Args:
         config: ExperimentConfig.
-        evaluation: dict of "dev" and "test" to `Evaluation.to_dict()`, with the systems in the order of the rows.
+        evaluation: dict from "dev" and "test" to `Evaluation.to_dict()`, with the systems in the order of the rows.
         stages: list of StageResult.
     """
     rows = []

@@ -25,13 +25,13 @@ from keras_encdec.trainers.train import train
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 
-# Largest accepted share of hypotheses whose phrases are not in the table. There may be a few even with the right table,
+# Maximum share of hypotheses whose phrases are not in the table. There may be a few even with the right table,
 # because Moses handles unknown words differently.
 MOST_WITHOUT_PHRASES = 0.05
 
 
 class TrainingStopped(Exception):
-    """A signal stopped a training. The next run of the experiment continues it.
+    """A signal stopped a training run. The next run of the experiment continues it.
 
     Attributes:
         signal: int.
@@ -62,7 +62,7 @@ def train_model(
     configured_model: pathlib.Path | None = None,
     **files: pathlib.Path,
 ) -> dict[str, object]:
-    """Trains a model, or continues an interrupted training.
+    """Trains a model, or continues an interrupted training run.
 
     Args:
         model_dir: directory of the model.
@@ -70,8 +70,8 @@ def train_model(
         data: dict, `TrainingData.to_dict()` without the files of the text.
         initial_model: model directory with whose weights the training begins. Defaults to `None`: that of the
             configuration, if it names one.
-        configured_model: the initial model of the configuration, or a copy of it. It is not read, but as an input, the
-            model is trained again when it has changed. Defaults to `None`: it is not an input.
+        configured_model: the initial model of the configuration, or a copy of it. It is not read; it is an input so
+            that the model is trained again when it has changed. Defaults to `None`: it is not an input.
         **files: files of the text by the names of TrainingData, and `validation_source` and `validation_target`.
 
     Raises:
@@ -86,7 +86,7 @@ def train_model(
     result = train(TrainingConfig.from_dict(config), text, model_dir, resume=True)
     if result.signal is not None:
         raise TrainingStopped(result.signal)
-    assert result.best, "only a training that a signal stopped has no best round"
+    assert result.best, "only a run that a signal stopped has no best round"
     best = {"updates": result.best.updates, "perplexity": result.best.val_perplexity or result.best.perplexity}
     return {"seconds": result.seconds, **best}
 

@@ -37,10 +37,10 @@ class Stage:
         function: callable. It takes inputs, outputs and settings as keyword arguments, writes the outputs, and returns
             a dict of values that JSON can hold, or `None`. If it has the argument `progress`, it also gets a
             `StageProgress`.
-        inputs: dict of argument name to the path of a file or model directory.
-        outputs: dict of argument name to the path of a file or directory, which only this stage writes.
-        settings: dict of argument name to a value that JSON can hold.
-        resources: dict of argument name to a value on which the outputs do not depend, such as a number of processes.
+        inputs: dict from argument name to the path of a file or model directory.
+        outputs: dict from argument name to the path of a file or directory, which only this stage writes.
+        settings: dict from argument name to a value that JSON can hold.
+        resources: dict from argument name to a value on which the outputs do not depend, such as a number of processes.
             A stage does not run again because of it.
 
     If a setting has the name of an input, an output or a resource, the function gets the value of the latter.
@@ -275,7 +275,7 @@ def _run(stage: Stage, begun_record: Mapping[str, object], progress: StageProgre
         with explained(output.parent, "to make a directory"):
             output.parent.mkdir(parents=True, exist_ok=True)
     result = dict(stage.run(progress) or {})
-    # A training that was continued reports its whole duration.
+    # A training run that was resumed reports its whole duration.
     seconds = max(time.monotonic() - start, result.get("seconds", 0.0))
     return {**begun_record, "outputs": _checksums(stage), "seconds": round(seconds, 1), "result": result}
 

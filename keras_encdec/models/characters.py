@@ -211,7 +211,7 @@ class Speller(keras.layers.Layer):
 
     @property
     def is_separate(self) -> bool:
-        """Whether h' is computed from c_t and h_t, by weights of its own."""
+        """Whether h' is computed from c_t and h_t, with separate weights."""
         return self.character_path == "separate"
 
     def build(self, first_shape: Shape | None = None, characters_shape: Shape | None = None) -> None:

@@ -20,7 +20,7 @@ class ZeroStates(Encoder):
     """Replaces the encoder in a model without a source: returns zeros as the decoder's first state.
 
     Args:
-        state_spec: dict of str to TensorSpec, of the decoder.
+        state_spec: dict from str to TensorSpec, of the decoder.
 
     Call arguments:
         source: tensor `(batch, ...)`; only the size of the batch is read.

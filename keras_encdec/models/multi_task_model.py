@@ -58,7 +58,7 @@ class MultiTaskModel(EncoderDecoder):
 
     Args:
         architecture_name: str. Name of the architecture of all tasks, such as "recurrent".
-        tasks: dict of name to `TaskParts`, or to a dict of its values; the first is the main task.
+        tasks: dict from name to `TaskParts`, or to a dict of its values; the first is the main task.
         **arguments: hyper-parameters of the architecture, the same for all tasks, and arguments of `keras.Model`, such
             as `dtype`.
 
@@ -243,7 +243,7 @@ def update_parts(
     Args:
         optimizer: `keras.optimizers.Optimizer`. This function builds it.
         all_variables: list of all trainable variables, in the order of the model.
-        parts: dict of the name of each part to its trainable variables. Each variable belongs to one part.
+        parts: dict from the name of each part to its trainable variables. Each variable belongs to one part.
         in_use: callable that returns the names of the parts to update. It is called while a step is traced.
 
     Reference:

@@ -198,7 +198,7 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
     def first_cells(self) -> list[RecurrentCell]:
         return self.cells[0]
 
-    # Words outside the shortlist, which characters make vectors of, are in no table.
+    # No table has words outside the shortlist, whose vectors are computed from their characters.
     @property
     def word_table_size(self) -> int:
         return super().word_table_size if self.reader is None else 0

@@ -59,7 +59,7 @@ class RecurrentLayers(keras.layers.Layer):
         """Describes the states of all layers: "hidden_1", for an LSTM also "cell_1", "hidden_2" and so on.
 
         Args:
-            widths: dict of the parts of a cell's state to their widths, see `RecurrentCell.state_widths`.
+            widths: dict from the parts of a cell's state to their widths, see `RecurrentCell.state_widths`.
         """
         return {
             f"{part}_{layer}": TensorSpec((width,))

@@ -9,8 +9,9 @@ from keras import ops
 from keras_encdec.backend.types import State, Tensor
 from keras_encdec.text.vocabulary import END, FIRST_WORD, UNKNOWN, Vocabulary, characters_of, spelled
 
-# The key of the characters c_1 .. c_n is the sum of c_i M^(n - i), modulo 2^32, for this M. So a search knows by one
-# number per row whether its characters are a word of the shortlist. Of 2^32 keys, other words rarely have one of these.
+# The key of the characters c_1 .. c_n is the sum of c_i M^(n - i), modulo 2^32, for this M. One number per row thus
+# tells a search whether its characters spell a word of the shortlist. Among 2^32 keys, another word rarely has the same
+# one.
 _KEY_FACTOR = 1_000_003
 # A character that NFC may join with a character before it, or move before it, is a mark, or one of these vowels and
 # final consonants of Hangul.

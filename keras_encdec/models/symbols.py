@@ -20,7 +20,7 @@ class NamedWeights(keras.layers.Layer):
         The weights that it leaves out are named by their layers, see `keras_encdec.pruning.pruning_masks`.
 
         Returns:
-            dict of name to weights; biases among them are not pruned.
+            dict from name to weights; biases among them are not pruned.
         """
         return {}
 
@@ -45,7 +45,7 @@ def to_symbols(model: "TranslationModel") -> dict[str, np.ndarray]:
         model: one of the package's models.
 
     Returns:
-        dict of str to array, copies, in the dtype of the variables.
+        dict from str to array, copies, in the dtype of the variables.
     """
     return {
         symbol: np.array(ops.convert_to_numpy(variable)[..., columns])

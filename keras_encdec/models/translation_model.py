@@ -77,7 +77,7 @@ class TranslationModel(LikelihoodModel):
         target_words: int | None = None,
         **arguments: object,
     ) -> Self:
-        """Loads a trained model of the package, or builds a new model with published or recommended hyper-parameters.
+        """Loads a packaged model, or builds a new model with published or recommended hyper-parameters.
 
         To load another trained model, see `keras_encdec.model_directory.ModelDirectory.load`.
 
@@ -120,7 +120,7 @@ class TranslationModel(LikelihoodModel):
 
     @classmethod
     def _trained(cls, path: pathlib.Path) -> Self:
-        """Loads a model of the package, whose file needs no check."""
+        """Loads a packaged model, whose file needs no check."""
         with dense_file(path / WEIGHTS) as weights:
             model = keras.saving.load_model(weights, compile=False)
         if not issubclass(type(model), cls):

@@ -100,7 +100,7 @@ class _Tables(keras.layers.Layer):
         self.models = list(models)
         self.built = True
 
-    # Keras calls no layer without an argument.
+    # Keras does not call a layer without an argument.
     def call(self, unused: Tensor) -> WordTables:
         sides = [{"encoder": model.encoder, "decoder": model.decoder} for model in self.models]
         return {

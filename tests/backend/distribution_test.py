@@ -1,4 +1,4 @@
-"""Devices that share a training: virtual ones of one process, or two processes of PyTorch and of TensorFlow."""
+"""Devices that share a training run: virtual ones of one process, or two processes of PyTorch and of TensorFlow."""
 
 import shutil
 
@@ -22,7 +22,7 @@ __all__ = ["training_files"]  # a fixture
 
 @pytest.fixture(scope="module", params=["devices", "workers"] if BACKEND == "tensorflow" else ["devices"])
 def shared(training_files, tmp_path_factory, request):
-    """The folder with what the devices have trained, each model directory a training of `shared_training.py`."""
+    """The folder with what the devices have trained, each model directory a run of `shared_training.py`."""
     folder = tmp_path_factory.mktemp("shared")
     shutil.copy(training_files / "tsv", folder)
     launch(folder, BACKEND, workers=request.param == "workers")

@@ -40,7 +40,7 @@ def test_it_trains_and_resumes(training_files, tmp_path):
     )
     process = succeed(train(*flags, "--updates=20", "--resume"))
     assert process.stdout.startswith("Nothing to train: the training has already ended. 20 updates, ")
-    expected = "found --units=9, expected --units=8 as in the training to resume."
+    expected = "found --units=9, expected --units=8 as in the run to resume."
     fail(train(*flags, "--updates=30", "--resume", "--units=9"), 2, expected)
     fail(train(*flags, "--updates=30", "--resume", "--reverse"), 2, f"{tmp_path}/m was trained without --reverse.")
     assert number_of_updates(tmp_path / "m") == [10, 20]
@@ -55,7 +55,7 @@ def test_a_resumed_training_needs_its_initial_model_by_name_alone(training_files
     for updates, same in ((5, "first/"), (6, f"{tmp_path}/first"), (7, "./first")):
         succeed(train(f"--initial_model={same}", *further, f"--updates={updates}"))
     (tmp_path / "first").rename(tmp_path / "other")
-    expected = "found --initial_model=other, expected --initial_model=first as in the training to resume."
+    expected = "found --initial_model=other, expected --initial_model=first as in the run to resume."
     fail(train("--initial_model=other", *further, "--updates=8"), 2, expected)
     succeed(train("--initial_model=first", *further, "--updates=8"))
     assert number_of_updates(tmp_path / "m") == [4, 5, 6, 7, 8]

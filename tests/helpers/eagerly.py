@@ -16,7 +16,7 @@ COMPILES = [
 
 @contextlib.contextmanager
 def eagerly():
-    """No function of TensorFlow is traced: for a training, that takes longer than ten updates of a tiny model."""
+    """No function of TensorFlow is traced: for training, that takes longer than ten updates of a tiny model."""
     if keras.backend.backend() != "tensorflow":
         yield
         return

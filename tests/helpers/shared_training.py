@@ -1,6 +1,6 @@
 """A training that several devices share, as a script: whole, and stopped and resumed; see `distribution_test.py`.
 
-shared_training.py FOLDER    the pairs are in FOLDER/tsv; the trainings are left in FOLDER
+shared_training.py FOLDER    the pairs are in FOLDER/tsv; the training runs are left in FOLDER
 """
 
 import json

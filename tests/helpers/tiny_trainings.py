@@ -1,4 +1,4 @@
-"""Small files of pairs, and the settings of trainings that take seconds."""
+"""Small files of pairs, and the settings of training runs that take seconds."""
 
 import gzip
 import json
@@ -41,7 +41,7 @@ def training_files(tmp_path_factory):
 
 
 def tiny_config(**settings):
-    """Settings of a training of seconds; others override them."""
+    """Settings of a training run that takes seconds; others override them."""
     sizes = {"encdec": SIZES, "cslm": {}}.get(settings.get("architecture", "encdec"), {"units": 8, "embedding_dim": 8})
     model = {**sizes, **settings.pop("model", {})}
     return TrainingConfig(**{**SETTINGS, **QUICK, **settings}, model=model)

@@ -14,7 +14,7 @@ SHARED_ENCODER = {"fr": TaskParts("en", "fr", 7, 8), "de": TaskParts("en", "de",
 SHARED_DECODER = {"fr": TaskParts("en", "fr", 7, 8), "from_de": TaskParts("de", "fr", 6, 8)}
 NOTHING_SHARED = {"fr": TaskParts("en", "fr", 7, 8), "de": TaskParts("cs", "de", 6, 6)}
 UNCOMPILED = StepCompilation("false")
-# What is traced for TensorFlow is tested by trainings, in tests/trainers/task_training_test.py.
+# What is traced for TensorFlow is tested by training runs, in tests/trainers/task_training_test.py.
 pytestmark = pytest.mark.usefixtures("eager")
 
 

@@ -1,4 +1,4 @@
-"""The end of a training and the learning rate until then, on each backend."""
+"""The end of training and the learning rate until then, on each backend."""
 
 import signal
 import time

@@ -82,7 +82,7 @@ def test_a_training_records_bleu_each_round_saves_the_best_model_and_is_resumed(
     stopped = train(tiny_config(**settings), data, path, reporter=StopOnce(lambda line: None))
     assert stopped.signal == signal.SIGTERM and (stopped.updates, stopped.rounds, stopped.best) == (1, (), None)
     with pytest.raises(
-        ValueError, match="found validation_bleu=False, expected validation_bleu=True as in the training to resume"
+        ValueError, match="found validation_bleu=False, expected validation_bleu=True as in the run to resume"
     ):
         train_tiny(data, path, resume=True, **{**settings, "validation_bleu": False})
     result, lines = train_tiny(data, path, resume=True, **settings)

@@ -1,4 +1,4 @@
-"""What a training keeps of itself, on each backend."""
+"""The files that a training run keeps of itself, on each backend."""
 
 import contextlib
 import shutil
@@ -23,7 +23,7 @@ class Killed(Exception):
 
 
 class Interrupting(TrainingReporter):
-    """Interrupts a training at an update: before its checkpoint is saved, if one is due."""
+    """Interrupts training at an update: before its checkpoint is saved, if one is due."""
 
     def __init__(self, update, interrupt):
         super().__init__(lambda line: None)
@@ -46,7 +46,7 @@ def terminate():
 
 
 def assert_same_training(one, other):
-    """Asserts that two trainings have exactly the same weights, optimizers and measurements."""
+    """Asserts that two training runs have exactly the same weights, optimizers and measurements."""
     for name in ("best.keras", "last.keras"):
         is_last = name == "last.keras"
         models = [load_model(folder / name, compiled=is_last) for folder in (one, other)]

@@ -121,7 +121,7 @@ def test_a_training_out_of_patience_says_that_it_has_pruned_less(data, tmp_path)
     settings = {"round_updates": 1, "gradual_pruning": 0.8, "learning_rate": 0}
     _, lines = train_tiny(data, tmp_path / "m", updates=10_000, patience=2, **settings)
     assert number_of_updates(tmp_path / "m") == [1, 2, 3]
-    assert lines[-1].startswith("warning: 0.0% of the weights are pruned, and not 80.0%: the patience ended before")
+    assert lines[-1].startswith("warning: 0.0% of the weights are pruned instead of 80.0%: patience ended the training")
     result, lines = train_tiny(data, tmp_path / "m", resume=True, updates=4, patience=9, **settings)
     assert result.best.pruned_share == pytest.approx(0.8, abs=0.01) and not any("are pruned" in line for line in lines)
 

@@ -1,4 +1,4 @@
-"""The model card that a training writes into its model directory."""
+"""The model card that a training run writes into its model directory."""
 
 import re
 import shutil

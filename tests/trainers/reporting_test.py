@@ -1,4 +1,4 @@
-"""The record of a training in its model directory; what is printed is tested with `keras_encdec.trainers.train`."""
+"""The record of a training run in its model directory; what is printed is tested with `keras_encdec.trainers.train`."""
 
 import functools
 import json

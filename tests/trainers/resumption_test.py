@@ -1,4 +1,4 @@
-"""Going on with a training: what it keeps, what happens if a checkpoint is damaged, and what is refused."""
+"""Resuming a training run: what it keeps, what happens if a checkpoint is damaged, and what is refused."""
 
 import concurrent.futures
 import itertools
@@ -41,7 +41,7 @@ def test_low_precision_a_schedule_another_optimizer_and_smoothed_labels_are_resu
     train_tiny(tsv, tmp_path, updates=40, **settings)
     assert load_model(tmp_path / "last.keras", compiled=True).label_smoothing == 0.1
     with pytest.raises(
-        ValueError, match="found label_smoothing=0.0, expected label_smoothing=0.1 as in the training to resume"
+        ValueError, match="found label_smoothing=0.0, expected label_smoothing=0.1 as in the run to resume"
     ):
         train_tiny(tsv, tmp_path, resume=True, updates=60, **{**settings, "label_smoothing": 0.0})
     train_tiny(tsv, tmp_path, resume=True, updates=60, **settings)
@@ -69,9 +69,9 @@ def test_an_existing_model_is_not_overwritten(training_files, trained):
     before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
     with pytest.raises(ValueError, match=f"found a model in {path}; give another model_dir, or resume"):
         train_tiny(data, path, updates=1)
-    with pytest.raises(ValueError, match="found units=9, expected units=8 as in the training to resume"):
+    with pytest.raises(ValueError, match="found units=9, expected units=8 as in the run to resume"):
         train_tiny(data, path, resume=True, updates=50, model={"units": 9})
-    expected = "found batch_size=32, optimizer=sgd, expected batch_size=16, optimizer=adam as in the training to resume"
+    expected = "found batch_size=32, optimizer=sgd, expected batch_size=16, optimizer=adam as in the run to resume"
     with pytest.raises(ValueError, match=expected):
         train_tiny(data, path, resume=True, updates=50, batch_size=32, optimizer="sgd")
     with pytest.raises(ValueError, match="found architecture=recurrent, expected architecture=encdec as in"):
@@ -88,7 +88,7 @@ def test_a_resumed_training_must_have_the_same_validation_pairs(tsv, tmp_path):
     train_tiny(tsv.replace(validation=(valid,)), model, updates=1)
     before = (model / "best.keras").read_bytes()
     for files, found in (((other,), other), ((), "none")):
-        expected = f"found validation={found}, expected the pairs that the training to resume was validated on; give"
+        expected = f"found validation={found}, expected the pairs that the run to resume was validated on; give"
         with pytest.raises(ValueError, match=expected):
             train_tiny(tsv.replace(validation=files), model, resume=True, updates=2)
     assert (model / "best.keras").read_bytes() == before
@@ -210,7 +210,7 @@ def test_a_training_of_the_first_version_is_resumed(tsv, tmp_path):
     config["model"] |= {"bidirectional": None, "source_words": 12, "target_words": 12}
     del config["architecture"], config["has_source"]
     (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ValueError, match="found cell=lstm, expected cell=gru as in the training to resume"):
+    with pytest.raises(ValueError, match="found cell=lstm, expected cell=gru as in the run to resume"):
         train_tiny(tsv, tmp_path, resume=True, updates=4, architecture="recurrent", model={"layers": 1})
     result, _ = train_tiny(tsv, tmp_path, resume=True, updates=4, **settings)
     assert result.last.updates == 4
@@ -241,7 +241,7 @@ def test_a_model_saved_with_an_unused_attention_score_is_resumed(tsv, tmp_path):
 
 @pytest.fixture(scope="module")
 def folder(tsv, tmp_path_factory):
-    """The model directory of a training of three rounds."""
+    """The model directory of a training run of three rounds."""
     from eagerly import eagerly
 
     path = tmp_path_factory.mktemp("trained") / "model"

@@ -209,7 +209,7 @@ def test_a_resumed_training_keeps_its_tasks(several, tasks_file, tmp_path):
         resumed("tasks.copy", "tasks.same")
     config = tiny_config(architecture="recurrent", model=MODEL, updates=12, round_updates=6)
     data = TrainingTasks.load(tasks_file).training_data(held_out_fraction=0.05)
-    with pytest.raises(ConfigurationError, match="found no tasks, expected the tasks as in the training to resume"):
+    with pytest.raises(ConfigurationError, match="found no tasks, expected the tasks as in the run to resume"):
         train(config, data, path, True)
     assert resumed("", "")[0].updates == 12
     saved = TrainingTasks.load(path / "tasks.toml")

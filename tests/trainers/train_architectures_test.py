@@ -43,7 +43,7 @@ def test_a_recurrent_model_is_trained_and_resumed(pairs, tmp_path, model):
     perplexities = [one["perplexity"] for one in rounds(tmp_path)]
     assert len(perplexities) == 4 and perplexities[-1] < perplexities[0]
     assert (TextScorer(tmp_path).score([(["s1"], ["t1"]), ([], ["t1", "t2"])]) < 0).all()
-    with pytest.raises(ValueError, match="found units=9, expected units=8 as in the training to resume"):
+    with pytest.raises(ValueError, match="found units=9, expected units=8 as in the run to resume"):
         train_tiny(data, tmp_path, resume=True, updates=130, **{**settings, "model": {**model, "units": 9}})
 
 
@@ -82,7 +82,7 @@ def test_a_feed_forward_language_model_is_trained_until_it_no_longer_improves(pa
     assert result.best.updates < result.last.updates < 400
     assert TextScorer(path).score([([], ["t1", "t2"])])[0] < 0
     with pytest.raises(
-        ValueError, match=r"hidden_units=\(12,\), expected hidden_units=\(12, 8\) as in the training to resume"
+        ValueError, match=r"hidden_units=\(12,\), expected hidden_units=\(12, 8\) as in the run to resume"
     ):
         train_tiny(data, path, resume=True, updates=9, **{**settings, "model": {**sizes, "hidden_units": (12,)}})
 

@@ -84,9 +84,7 @@ def test_a_training_with_position_words_is_resumed_and_repeated_from_its_setting
     train_tiny(data, tmp_path, resume=True, updates=4)
     assert read("prepared", tmp_path) == before and number_of_updates(tmp_path) == [2, 4]
     shutil.rmtree(tmp_path / "prepared")
-    with pytest.raises(
-        ConfigurationError, match="found unknown=unk, expected unknown=posunk as in the training to resume"
-    ):
+    with pytest.raises(ConfigurationError, match="found unknown=unk, expected unknown=posunk as in the run to resume"):
         train_tiny(data.replace(unknown="unk", alignment=None), tmp_path, resume=True, updates=6)
     assert not (tmp_path / "prepared").exists(), "the refused resumption must prepare nothing"
 

@@ -1,4 +1,4 @@
-"""The settings of a training: what they are, and which of them contradict."""
+"""The settings of a training run: what they are, and which of them contradict each other."""
 
 import pytest
 

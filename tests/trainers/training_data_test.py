@@ -1,4 +1,4 @@
-"""Options of the data of a training."""
+"""Options of the training data."""
 
 import pytest
 
