@@ -182,7 +182,7 @@ def check_version(
         directory: ModelDirectory, with its model.
         path: pathlib.Path of the version's folder.
         tokenization: dict of arguments of `Tokenizer` if the version reads raw text, otherwise `None`.
-        max_tokens: int. Largest number of tokens of a phrase that the version accepts.
+        max_tokens: int. Maximum number of tokens of a phrase that the version accepts.
 
     Returns:
         ScoreDifference.

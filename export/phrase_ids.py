@@ -25,7 +25,7 @@ def checked_utf8(text: tf.Tensor, name: str, max_tokens: int) -> tf.Tensor:
     Args:
         text: string tensor, of any shape.
         name: str. Name of the input, for the error.
-        max_tokens: int. Largest number of tokens of a phrase.
+        max_tokens: int. Maximum number of tokens of a phrase.
 
     Returns:
         string tensor `(n,)`.

@@ -38,9 +38,9 @@ def write_warmup(
 
     Args:
         path: the file to write.
-        signatures: dict of name to concrete function.
-        vocabularies: dict of input name to Vocabulary. Its most frequent words make up the phrases.
-        max_tokens: int. Largest number of tokens of a phrase.
+        signatures: dict from name to concrete function.
+        vocabularies: dict from input name to Vocabulary. Its most frequent words make up the phrases.
+        max_tokens: int. Maximum number of tokens of a phrase.
         model_name: str. Name of the model on the server.
         tokenization: dict of arguments of `Tokenizer` if the version reads raw text, otherwise `None`.
     """

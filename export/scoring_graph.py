@@ -11,7 +11,7 @@ from keras_encdec.models.contract import Decoder, Encoder, TensorSpec
 from keras_encdec.models.log_probs import token_log_probs
 from keras_encdec.text.vocabulary import UNKNOWN
 
-# Largest number of phrases that are computed together.
+# Maximum number of phrases that are computed together.
 MOST_PHRASES = 256
 
 
@@ -60,7 +60,7 @@ def sequential_loop(
     return tf.while_loop(condition, body, values, shape_invariants=shapes, parallel_iterations=1)
 
 
-# Largest number of target tokens whose logits are in memory at the same time.
+# Maximum number of target tokens whose logits are in memory at the same time.
 MOST_TOKENS = 512
 
 Tensors = dict[str, tf.Tensor]

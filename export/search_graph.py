@@ -13,7 +13,7 @@ from keras_encdec.export.scoring_graph import Tensors, sequential_loop
 from keras_encdec.text.lexical_shortlist import LexicalShortlist
 from keras_encdec.text.vocabulary import END, FIRST_WORD, PADDING, Vocabulary
 
-# Largest number of target sequences that are extended together, unless one source needs more.
+# Maximum number of target sequences that are extended together, unless one source needs more.
 MOST_ROWS = 256
 # Number of candidate words in a search with a lexical shortlist. If the sources that are searched together have more
 # candidates, the search is among all words.
@@ -23,7 +23,7 @@ DRAWS = 1 << 24
 
 
 def target_limits(lengths: tf.Tensor) -> tf.Tensor:
-    """Computes the largest number of target tokens for each source, as `decoding` does, with the end of sequence.
+    """Computes the maximum number of target tokens for each source, as `decoding` does, with the end of sequence.
 
     Args:
         lengths: int32 tensor `(sources,)`, the number of tokens of each source, with the end of sequence.

@@ -50,7 +50,7 @@ class ServedModel:
             tokens separated by spaces.
 
     Attributes:
-        signatures: dict of name to concrete function.
+        signatures: dict from name to concrete function.
         resources: tf.Module of the tables and weights that the functions use. It must be saved with them.
 
     Raises:

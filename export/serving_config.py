@@ -22,7 +22,7 @@ class ServingConfig(ShortlistOptions, TranslationOptions):
     """Limits, search options and stored weights of a served model.
 
     Attributes:
-        max_tokens: int. Largest number of tokens of a phrase, without the end of sequence. The server refuses longer
+        max_tokens: int. Maximum number of tokens of a phrase, without the end of sequence. The server refuses longer
             phrases, and strings of more than 64 bytes for each of these tokens.
         beam_size: int. For the signature `generate`: number of targets that the search keeps and returns for each
             source.
@@ -92,8 +92,8 @@ class ServingConfig(ShortlistOptions, TranslationOptions):
     )
     dictionary: str | None = hyperparameter(
         None,
-        "With --replace_unknown: file of lines of a source word, a tab and its translation. Other source words are "
-        "copied.",
+        "With --replace_unknown: file with a source word, a tab and its translation on each line. Other source words "
+        "are copied.",
         group="signatures that generate",
     )
     top_k: int | None = hyperparameter(
@@ -211,7 +211,7 @@ def write_batching_parameters(export_dir: str | os.PathLike[str]) -> None:
         return
     sizes = "".join(f"allowed_batch_sizes: {size}\n" for size in BATCH_SIZES)
     text = f"""# For tensorflow_model_server --enable_batching --batching_parameters_file=.../{BATCHING_PARAMETERS}
-# Largest number of pairs in a batch: the server refuses larger requests. The last allowed size must equal it.
+# Maximum number of pairs in a batch: the server refuses larger requests. The last allowed size must equal it.
 max_batch_size {{ value: {BATCH_SIZES[-1]} }}
 {sizes}# How long a request waits for others, in microseconds.
 batch_timeout_micros {{ value: 1000 }}

@@ -34,7 +34,7 @@ class ServedReplacement:
 
     Args:
         vocabulary: Vocabulary of the targets.
-        translations: dict of source word to target word; other source words are copied.
+        translations: dict from source word to target word; other source words are copied.
         has_attention: bool. Whether the model has attention.
 
     Raises:
@@ -255,7 +255,7 @@ def _with_spellings(
 
 
 class _Speller:
-    """A `CharacterDecoder` for `search_in_graph`, which spells only what can be written."""
+    """A `CharacterDecoder` for `search_in_graph` that follows the spelling rules."""
 
     has_attention = False
 

@@ -213,7 +213,7 @@ def _flush(folder: pathlib.Path) -> None:
 
 DESCRIPTION = "keras_encdec.json"
 TOKENS, RAW_TEXT = "tokens separated by spaces", "raw text"
-# Largest number of tokens of a phrase, unless an export sets another; the first versions do not name theirs.
+# Maximum number of tokens of a phrase, unless an export sets another; the first versions do not name theirs.
 MAX_TOKENS = 256
 #: Forms in which the weights of a version may be stored.
 WEIGHT_FORMS = ("float32", "bfloat16", "int8")
@@ -225,11 +225,11 @@ class Description(NamedTuple):
     Attributes:
         tokenization: dict of arguments of `Tokenizer`; `None` if the version reads tokens.
         weights: str. The form in which its weights are stored, see `ServingConfig`.
-        checksums: dict of path within the folder to SHA-256 checksum; empty if an early version of this package
+        checksums: dict from path within the folder to SHA-256 checksum; empty if an early version of this package
             exported the model.
         model_weights: str. SHA-256 checksum of the weights' file of the model that was exported; `None` if an earlier
             version of this package exported it.
-        max_tokens: int. Largest number of tokens of a phrase.
+        max_tokens: int. Maximum number of tokens of a phrase.
     """
 
     tokenization: dict[str, bool] | None
@@ -280,7 +280,7 @@ def version_checksums(version: pathlib.Path) -> dict[str, str]:
         version: pathlib.Path of the version's folder.
 
     Returns:
-        dict of path within the folder to checksum.
+        dict from path within the folder to checksum.
     """
     return {file.relative_to(version).as_posix(): file_checksum(file) for file in sorted(_served_files(version))}
 

@@ -89,11 +89,11 @@ class GrpcClient:
 
         Args:
             signature: str. Its name.
-            inputs: dict of name to list of bytes.
+            inputs: dict from name to list of bytes.
             outputs: list of str, names of float32 or int32 outputs.
 
         Returns:
-            dict of name to array.
+            dict from name to array.
 
         Raises:
             ServerError: when the call fails.

@@ -29,7 +29,7 @@ class LoadResult:
     Attributes:
         seconds: float. Time between the first request and the last answer.
         latencies: tuple of the seconds that each answered request took, in ascending order.
-        failures: dict of status code, such as "UNAVAILABLE", to the number of requests that failed with it.
+        failures: dict from status code, such as "UNAVAILABLE", to the number of requests that failed with it.
         batch_size: int. Pairs per request.
         in_flight: int. Concurrent requests.
     """

@@ -70,7 +70,7 @@ class ServedSignatures:
 
     Attributes:
         version: int. The version that answered.
-        signatures: dict of name to SignatureDef.
+        signatures: dict from name to SignatureDef.
 
     Example:
 
