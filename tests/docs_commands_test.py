@@ -69,7 +69,7 @@ open the file ||| le fichier ||| 0.367879 0.135335 0.367879 0.135335 ||| 1-0 2-1
 open the file ||| ouvrir le fichier ||| 0.367879 0.135335 0.367879 0.135335 ||| 0-0 1-1 2-2 ||| 1 1 1 ||| |||
 the next page ||| la page suivante ||| 0.367879 0.135335 0.367879 0.135335 ||| 0-0 2-1 1-2 ||| 1 1 1 ||| |||
 """
-# Makes a training short and a model small, whatever is trained.
+# Makes training short and models small, whatever is trained.
 SHORT = "--updates=1 --jit_compile=false"
 SMALL = "--units=16"
 
