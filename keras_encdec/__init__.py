@@ -6,9 +6,9 @@ __version__ = "0.1.0"
 
 
 def _checkout_folders() -> list[str]:
-    """Lists the further folders in which Python has to look for `keras_encdec.trainers` and `keras_encdec.export`.
+    """Lists additional folders in which Python looks for `keras_encdec.trainers` and `keras_encdec.export`.
 
-    An installed package contains both, so the list is empty. In a checkout they lie next to this package: the list is
+    An installed package contains both, so the list is empty. In a checkout they are next to this package: the list is
     the checkout's folder, which the project's name in pyproject.toml identifies. A checkout in the working directory
     needs this even where the package is installed, because Python prefers the checkout.
     """

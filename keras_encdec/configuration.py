@@ -81,7 +81,7 @@ class Hyperparameter:
         above: the value must be greater than this bound; `None` for no bound.
         choices: tuple of the allowed values; empty if any value is allowed.
         published: tuple of Published.
-        fixed: bool. Whether a resumed training must keep the value that it started with.
+        fixed: bool. Whether a resumed training run must keep the value that it started with.
         group: str. Heading of the flag in `--help`; empty for the heading that the command chooses.
         item_type: `int`, `float` or `str`, the type of a tuple's items. The bounds apply to the items.
     """
@@ -190,7 +190,7 @@ def hyperparameter(
         above: exclusive lower bound. Optional.
         choices: the allowed values, or a function that returns them, such as the names in a registry. Optional.
         published: dict from a source to the value that it gives. Optional.
-        fixed: bool. Whether a resumed training must keep the value that it started with. Defaults to `False`.
+        fixed: bool. Whether a resumed training run must keep the value that it started with. Defaults to `False`.
         group: str. Heading of the flag in `--help`, such as "when to stop". Defaults to the heading that the command
             chooses.
 

@@ -23,10 +23,10 @@ from keras_encdec.runtime.unfinished import temporary_folder_beside
 from keras_encdec.sparse_weights import is_half, store_half, store_sparse
 from keras_encdec.trained_model import check_ensemble
 
-# Least cosine between the weights of two models that can be averaged. Models that were trained from the same weights
-# have more than 0.7, even a pruned one; those of other initial weights have 0.
+# Lowest cosine between the weights of two models that can be averaged. Models that were trained from the same weights
+# have a cosine above 0.7, even if one is pruned; with different initial weights, it is about 0.
 LEAST_COSINE = 0.3
-# Files to copy besides those whose checksums are in `config.json`.
+# Files to copy in addition to those whose checksums are in `config.json`.
 _OTHERS = ("settings.toml", "LICENSE", "NOTICE")
 
 
@@ -37,7 +37,7 @@ class AveragingResult:
     Attributes:
         path: pathlib.Path of the new model directory; for a remote directory its URL, a str.
         models: int. Number of models that were averaged.
-        cosine: float. The least cosine between the weights of a model and those of the first one.
+        cosine: float. The lowest cosine between the weights of a model and those of the first one.
     """
 
     path: FilePath
@@ -47,7 +47,7 @@ class AveragingResult:
     def __str__(self) -> str:
         return (
             f"The average of {self.models} models: {self.path}\n"
-            f"Least cosine between the weights of a model and those of the first one: {self.cosine:.2f}."
+            f"Lowest cosine between the weights of a model and those of the first one: {self.cosine:.2f}."
         )
 
 
@@ -56,8 +56,8 @@ def average_models(model_dirs: Sequence[FilePath], output: FilePath) -> Averagin
 
         theta = 1/K (theta_1 + ... + theta_K)
 
-    Such models lie close together, and their average often translates better than each of them, at the cost of one. A
-    weight that is zero in all models stays zero, so that models pruned with one mask have a pruned average.
+    Such models lie close together, and their average often translates better than any of them, at the cost of a single
+    model. A weight that is zero in all models stays zero, so that models pruned with one mask have a pruned average.
 
     Args:
         model_dirs: two or more model directories, of models with the same vocabularies and sizes. The files other than
@@ -129,7 +129,7 @@ def _check_cosine(cosine: float, first: ModelDirectory, other: ModelDirectory) -
     if cosine < LEAST_COSINE:
         raise InputError(
             f"found weights unlike those in {first.path}: their cosine is {cosine:.2f}",
-            "expected models that were trained from the same weights, whose average is a model, too",
+            "expected models that were trained from the same weights; others have no useful average",
             "train each from one model, with encdec-train --initial_model, or use them as an ensemble",
             other.path,
         )

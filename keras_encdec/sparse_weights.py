@@ -10,11 +10,11 @@ A `.keras` file is a zip archive with the weights in an HDF5 file, `model.weight
     row_counts    the number of stored elements of each row, in the smallest unsigned type
     columns       the position in its row of each stored element, in the smallest unsigned type
     values        the stored elements, in row-major order
-    sparse        an attribute with the shape of the array, besides the attributes of the dataset
+    sparse        an attribute with the shape of the array, in addition to the attributes of the dataset
 
 An array of any rank is treated as a matrix `(rows, columns)` whose columns are its last axis. Only elements whose bits
-are all zero are left out (not -0.0), so that the array that is read equals the original bit for bit. Reading needs no
-Keras.
+are all zero are left out (not -0.0), so that the array that is read equals the original bit for bit. Reading does not
+need Keras.
 """
 
 import contextlib
@@ -187,7 +187,7 @@ def count_zeros(path: FilePath) -> tuple[int, int]:
     """Counts the weights that are zero in the matrices of a `.keras` file.
 
     If all weights in the first row of a matrix are zero, that row is left out: in an embedding, it is the row for
-    padding. In another matrix of which most weights are pruned, this leaves out a row that counts.
+    padding. In another matrix, a first row whose weights are all pruned is left out, too, although it should count.
 
     Args:
         path: path of the file.

@@ -47,7 +47,7 @@ class MalformedLinesOption(Configuration):
 
     on_error: str = hyperparameter(
         "stop",
-        "What to do with a malformed line: stop with an error (stop); or count it and go on (keep). An output that "
+        "What to do with a malformed line: stop with an error (stop); or count it and continue (keep). An output that "
         "repeats the lines of the input then has the line with a neutral score; other outputs leave it out.",
         choices=("stop", "keep"),
     )
@@ -59,7 +59,7 @@ class UnknownWordsOption(Configuration):
 
     max_unknown: float | None = hyperparameter(
         None,
-        "Largest accepted share of unknown words, 0 to 1; for a model that reads or spells words by their "
+        "Maximum share of unknown words, 0 to 1; for a model that reads or spells words by their "
         "characters, of words outside its shortlist. If more of the source's or of the target's words are unknown, "
         "stop with an error: the languages may be swapped, or the text tokenized in another way. The share of the "
         "words so far is checked every few thousand lines. Default: no limit, but encdec-score and encdec-generate "
@@ -91,7 +91,7 @@ class UnknownWordsOption(Configuration):
 
 @dataclasses.dataclass(frozen=True)
 class AlignmentOptions(Configuration):
-    """The file of alignments that a task writes besides its output, see `keras_encdec.formats.alignments`."""
+    """The file of alignments that a task writes in addition to its output, see `keras_encdec.formats.alignments`."""
 
     alignments: str | None = hyperparameter(
         None,
@@ -147,7 +147,7 @@ class ShortlistOptions(Configuration):
                 raise ConfigurationError(f"found {{{name}}} without {{lexical_shortlist}}, expected both")
 
 
-#: Default weight of a table of word translations beside the spelling of a word.
+#: Default weight of a table of word translations; the spelling of a word gets the rest.
 TRANSLATION_WEIGHT = 0.5
 
 
@@ -164,8 +164,8 @@ class TranslationOptions(Configuration):
     )
     translation_weight: float | None = hyperparameter(
         None,
-        "With --word_translations: weight of the table's probabilities beside those of the spellings. Default: "
-        f"{TRANSLATION_WEIGHT}.",
+        "With --word_translations: weight of the table's probabilities, from 0 to 1; the spellings get the rest. "
+        f"Default: {TRANSLATION_WEIGHT}.",
         minimum=0,
         maximum=1,
         group="unknown words",
@@ -191,7 +191,7 @@ ENGINES = ("local", "ray")
 
 @dataclasses.dataclass(frozen=True)
 class ShardOptions(Configuration):
-    """How a task divides its input into shards, and what works on them.
+    """How a task divides its input into shards, and where they are processed.
 
     A task with one of these options keeps finished shards in a folder next to its output until all are done. If it is
     killed and started again, it does only the missing ones.
@@ -215,7 +215,7 @@ class ShardOptions(Configuration):
 
     engine: str = hyperparameter(
         "local",
-        "What works on the shards: this machine (local), or a Ray cluster (ray), which needs the extra ray.",
+        "Where shards are processed: on this machine (local), or on a Ray cluster (ray), which needs the extra ray.",
         choices=ENGINES,
         group="shards and processes",
     )
@@ -259,7 +259,7 @@ class ShardOptions(Configuration):
                 raise ConfigurationError(f"found {{{name}}} without {{engine}}=ray, expected both")
 
     def open_engine(self) -> "Engine":
-        """Returns the engine that works on the shards.
+        """Returns the engine that processes the shards.
 
         Raises:
             ImportError: if the engine needs a library that is not installed.

@@ -99,7 +99,7 @@ class TrainedModel:
         """Reads the configuration file of a model directory.
 
         Args:
-            model: path of the directory, or the name of a model of the package.
+            model: path of the directory, or the name of a packaged model.
 
         Raises:
             InputError: if it is not a model directory.

@@ -19,7 +19,7 @@ MODEL = {"cell": "gru", "attention": "global", "bidirectional": "sum", "units": 
 
 
 def trained_further(start, path, seed, size=0.1, mask=False):
-    """Copies a model with small changes of its weights, as another training from the same weights would make."""
+    """Copies a model with small changes of its weights, as another training run from the same weights would make."""
     directory = ModelDirectory.load(start)
     random = np.random.default_rng(seed)
     weights = directory.model.get_weights()

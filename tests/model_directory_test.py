@@ -232,7 +232,7 @@ def test_a_vocabulary_that_was_changed_is_noticed(model, name, change):
         "put back the file, or copy the whole directory again."
     )
     with pytest.raises(InputError, match="changed since the model was trained"):
-        ModelDirectory.load(model, weights=False)  # as a training that goes on does
+        ModelDirectory.load(model, weights=False)  # as a resumed training run does
 
 
 def test_vocabularies_that_were_swapped_are_noticed(model):

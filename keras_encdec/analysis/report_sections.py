@@ -53,18 +53,18 @@ from keras_encdec.text import UNKNOWN
 
 # Number of pairs that are scored together.
 WINDOW = 1 << 15
-# Largest numbers of sources, and of their words, for the statistics of gates; number of sources whose gates are shown.
+# Maximum numbers of sources, and of their words, for the statistics of gates; number of sources whose gates are shown.
 GATE_SOURCES, GATE_WORDS, SHOWN_GATES = 1000, 10_000, 4
 # Number of sentences whose attention is shown, and their numbers of words.
 SHOWN_ATTENTION, ATTENTION_WORDS = 6, range(4, 19)
-# Largest number of rare words that are compared.
+# Maximum number of rare words that are compared.
 RARE_WORDS = 2000
 WORDS = "The embeddings of the {} most frequent source words. Words that are used in similar ways lie near one another."
 PHRASES = (
     "The encoder’s summaries of {} source phrases of four words or more, from which the decoder starts. Phrases with a "
     "similar meaning or form lie near one another."
 )
-# Share of zeros from which on a model is a pruned one. Others have single zeros by chance.
+# A model with at least this share of zeros is a pruned one. Others have a few zeros by chance.
 LEAST_PRUNED = 0.001
 
 
@@ -77,7 +77,7 @@ class ReportSections:
         say: function that is called with a line when a step begins.
 
     Attributes:
-        facts: dict of name to number or str: facts about the model and the data so far.
+        facts: dict from name to number or str: facts about the model and the data so far.
         notices: list of str: sentences for the user so far.
     """
 

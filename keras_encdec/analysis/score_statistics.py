@@ -81,7 +81,7 @@ class ScoreComparison:
         """Finds the pairs for which the model's ln p is furthest above and furthest below the table's.
 
         Args:
-            size: int. Largest number of pairs of each kind.
+            size: int. Maximum number of pairs of each kind.
 
         Returns:
             tuple of int arrays, indices of pairs, the largest difference first: pairs with a higher probability by the
@@ -192,7 +192,7 @@ def bleu_by_length(
     Args:
         lengths: list of n int, numbers of source words.
         translations, references: lists of n str, tokens separated by spaces.
-        bins: int. Largest number of bins. Sentences of the same length share a bin. Defaults to `6`.
+        bins: int. Maximum number of bins. Sentences of the same length share a bin. Defaults to `6`.
 
     Returns:
         tuple: float, BLEU of all sentences; list of LengthBleu, the shortest first.

@@ -18,7 +18,7 @@ class Reservoir(Generic[_Item]):
     """Keeps a uniform random sample of the items of a stream, in the order of the stream.
 
     Args:
-        size: int. Largest number of items to keep.
+        size: int. Maximum number of items to keep.
         seed: int or str. With the same seed, the same items of the same stream are kept.
 
     Attributes:
@@ -173,7 +173,7 @@ class TableSample:
         num_phrases: int. Number of such phrases in the table.
         candidates: list of lists of TablePair, each with all lines of a source phrase of four words or more: a random
             sample of the phrases with several targets.
-        given: dict of given phrase to list of its lines.
+        given: dict from given phrase to list of its lines.
     """
 
     path: FilePath
@@ -192,7 +192,7 @@ class TableSample:
             seed: int. Random seed.
 
         Returns:
-            dict of kind to list of lists of TablePair. The kinds are "frequent" and "rare", drawn from the most
+            dict from kind to list of lists of TablePair. The kinds are "frequent" and "rare", drawn from the most
             frequent and the least frequent tenth of the long phrases; or "long", if the table has no counts; or
             "given", if phrases were given. Empty if the table has no long phrases.
         """

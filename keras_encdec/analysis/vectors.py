@@ -14,7 +14,7 @@ from keras_encdec.formats.fields import split_tokens
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.text.vocabulary import FIRST_WORD, OpenVocabulary, spelled
 
-# Largest number of sources that are encoded together, and of their tokens, including padding.
+# Maximum number of sources that are encoded together, and of their tokens, including padding.
 MOST_ROWS, MOST_TOKENS = 512, 1 << 14
 
 
@@ -73,7 +73,7 @@ def word_groups(words: Sequence[str]) -> dict[str, np.ndarray]:
         words: list of str, the most frequent first.
 
     Returns:
-        dict of the name of a group to int array, the indices of its words. Each word is in one; no group is empty.
+        dict from the name of a group to int array, the indices of its words. Each word is in one; no group is empty.
 
     Example:
 

@@ -136,7 +136,7 @@ def preset_names() -> list[str]:
 
 
 def load_preset(name: str | os.PathLike[str]) -> Preset:
-    """Reads a preset of the package or of a user, such as the `settings.toml` in a model directory.
+    """Reads a packaged preset or one of the user's, such as the `settings.toml` in a model directory.
 
     Args:
         name: str. One of `preset_names()`, or the path or URL of a TOML file: `architecture = "..."` and the tables

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from keras_encdec.layers.attention import Attention
     from keras_encdec.layers.recurrent_cell import RecurrentCell
 
-# The classes register themselves when `keras_encdec.layers` is imported; commands know the names before.
+# The classes register themselves when `keras_encdec.layers` is imported; commands need the names before that.
 CELLS: "Registry[type[RecurrentCell]]" = Registry("cell", expected=["rnn", "lstm", "gru"])
 ATTENTIONS: "Registry[type[Attention]]" = Registry(
     "attention", others=["none"], expected=["global", "local_m", "local_p"]
@@ -24,10 +24,10 @@ _LUONG = "Luong et al., 2015, section 4.1"
 _ATTENTION = "Luong et al., 2015, section 4.3"
 
 DEFAULT_SCORE = "general"
-# The hyper-parameters that need attention.
+# The hyper-parameters that apply only with attention.
 ATTENTION_OPTIONS = ("attention_score", "attention_units", "attention_window", "input_feeding")
 _HYBRID = "Luong and Manning, 2016, sections 4 and 5"
-# The default values of hyper-parameters that need characters, and the names of all of these.
+# The default values of hyper-parameters that apply only with characters, and the names of all of these.
 DEFAULT_CHARACTER_OPTIONS = {"character_units": 128, "character_layers": 1, "character_shortlist": 200}
 CHARACTER_OPTIONS = (*DEFAULT_CHARACTER_OPTIONS, "character_dropout", "character_path")
 

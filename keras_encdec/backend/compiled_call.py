@@ -27,7 +27,7 @@ def compiled_call(layer: keras.layers.Layer) -> Callable[..., Structure]:
     Products of float32 are computed in float32 on a GPU, too, so that a score does not depend on the device: by
     default, JAX and TensorFlow round their factors to 10 bits there (TF32). The user's choice of JAX's option
     `jax_default_matmul_precision` takes precedence. TensorFlow has one setting for the whole process, which also
-    applies to a training that translates or scores on the way.
+    applies to a training run that translates or scores in between.
 
     Args:
         layer: built `keras.layers.Layer` whose call takes structures of tensors (dicts, lists, tuples, nested) by

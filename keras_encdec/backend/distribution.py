@@ -1,4 +1,4 @@
-"""Finds the devices to train on, and connects the processes of JAX and PyTorch that share a training."""
+"""Finds the devices to train on, and connects the processes of JAX and PyTorch that share a training run."""
 
 import contextlib
 import datetime
@@ -62,16 +62,16 @@ class _JaxReplicas(Replicas):
     Keras divides each batch among the devices; every variable has a copy on each device.
     """
 
-    def __init__(self, asked: int | None, processes: int) -> None:
+    def __init__(self, requested: int | None, processes: int) -> None:
         import jax
 
         if processes > 1 and not jax.distributed.is_initialized():
             keras.distribution.initialize()
         devices = keras.distribution.list_devices()
         self.processes, self.process = jax.process_count(), jax.process_index()
-        self.devices = check_number(asked, len(devices), f"under JAX in {self.processes} processes")
+        self.devices = check_number(requested, len(devices), f"under JAX in {self.processes} processes")
         if self.processes > 1 and self.devices != len(devices):
-            refuse_a_part(asked, len(devices))
+            refuse_a_part(requested, len(devices))
         self._distribution = keras.distribution.DataParallel(devices=devices[: self.devices], auto_shard_dataset=False)
 
     def building(self) -> contextlib.AbstractContextManager[object]:
@@ -102,23 +102,23 @@ class _TorchReplicas(Replicas):
     The gradients are added up before the optimizer gets them, as in DistributedDataParallel, and clipped after that.
     """
 
-    def __init__(self, asked: int | None, processes: int) -> None:
+    def __init__(self, requested: int | None, processes: int) -> None:
         import torch
         from torch import distributed
 
         graphics = torch.cuda.device_count()
         if processes == 1:
-            if (asked or graphics) <= 1:
+            if (requested or graphics) <= 1:
                 return
             raise ConfigurationError(
                 "found {devices}=%s in one process of PyTorch, which trains on one device; start a process for each: "
                 "torchrun --nproc_per_node=%d --no-python encdec-train ... {devices}=%s",
-                asked or ALL,
-                asked or graphics,
+                requested or ALL,
+                requested or graphics,
                 ALL,
             )
-        if asked not in (None, processes):
-            refuse_a_part(asked, processes)
+        if requested not in (None, processes):
+            refuse_a_part(requested, processes)
         local = int(os.environ.get("LOCAL_RANK", "0"))
         if graphics:
             if local >= graphics:

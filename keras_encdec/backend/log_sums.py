@@ -46,8 +46,8 @@ class SafeSums:
 def log_sum_exp(matrix: Tensor, bias: Tensor, careful: bool) -> Callable[[Tensor], Tensor]:
     """Prepares log sum exp(features matrix + bias), the log of the denominator of a softmax, for one output matrix.
 
-    The matrix is divided into chunks of columns once, and PyTorch has a function of its own. `benchmarks/run.py`
-    (scoring) measures the benefit of both.
+    The matrix is divided into chunks of columns once, and PyTorch has its own function. `benchmarks/run.py` (scoring)
+    measures the benefit of both.
 
     Args:
         matrix: float tensor `(rank, words)`.

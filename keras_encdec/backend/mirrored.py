@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 
-def mirrored_replicas(asked: int | None, processes: int) -> Replicas:
+def mirrored_replicas(requested: int | None, processes: int) -> Replicas:
     """Finds the devices of TensorFlow to train on: its GPUs, or else its logical CPUs.
 
     Args:
-        asked: int. Number of devices; `None` for all.
+        requested: int. Number of devices; `None` for all.
         processes: int. Number of processes that were started.
 
     Raises:
@@ -44,9 +44,9 @@ def mirrored_replicas(asked: int | None, processes: int) -> Replicas:
     import tensorflow as tf
 
     if processes > 1:
-        return WorkerReplicas(asked, processes)
+        return WorkerReplicas(requested, processes)
     devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
-    number = check_number(asked, len(devices), "under TensorFlow")
+    number = check_number(requested, len(devices), "under TensorFlow")
     if number == 1:
         return Replicas()
     return MirroredReplicas(tf.distribute.MirroredStrategy([device.name for device in devices[:number]]))
@@ -113,7 +113,7 @@ class MirroredReplicas(Replicas):
 class WorkerReplicas(MirroredReplicas):
     """Devices of TensorFlow in several processes, the workers of TF_CONFIG: the GPUs of each, or one CPU of each."""
 
-    def __init__(self, asked: int | None, processes: int) -> None:
+    def __init__(self, requested: int | None, processes: int) -> None:
         import tensorflow as tf
 
         super().__init__(_connected_workers())
@@ -121,8 +121,8 @@ class WorkerReplicas(MirroredReplicas):
         resolver = self._strategy.cluster_resolver
         follows_chief = resolver.task_type == "worker" and "chief" in resolver.cluster_spec().jobs
         self.process = resolver.task_id + int(follows_chief)
-        if asked not in (None, self.devices):
-            refuse_a_part(asked, self.devices)
+        if requested not in (None, self.devices):
+            refuse_a_part(requested, self.devices)
         self._gathered = tf.function(self._gather_row, autograph=False)
 
     def gather(self, values: np.ndarray) -> np.ndarray:
@@ -142,7 +142,7 @@ class WorkerReplicas(MirroredReplicas):
 
 @contextlib.contextmanager
 def _others_alive() -> Iterator[None]:
-    """Explains the error of an exchange with another worker that has ended.
+    """Explains the error that an exchange raises if another worker has ended.
 
     Raises:
         InputError: if another worker has ended.

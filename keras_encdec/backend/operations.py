@@ -91,8 +91,8 @@ def _take(table: Tensor, indices: Tensor) -> Tensor:
 
 # Rows in a block. In larger blocks, more results are computed for rows of other sources, and thrown away.
 BLOCK = 16
-# Rows of different sources need different blocks, so more blocks are computed than the rows fill: this many times as
-# many. More blocks need more lookups.
+# Rows of different sources need different blocks, so more blocks are computed than the rows would fill: this many times
+# as many. More blocks mean more lookups.
 SPARE = 4
 
 
@@ -106,8 +106,8 @@ def with_table_rows(
 
     The rows are divided into blocks of 16, for which one table row is looked up. If the rows of a block have different
     indices, the block is computed once for each index, so the function should cost little compared with the lookup.
-    Every row has a lookup of its own if most neighbours have different indices, or if the number of rows is unknown,
-    less than 64 or not a multiple of 16. `benchmarks/attention.py` (scoring) measures the benefit.
+    Every row has its own lookup if most neighbours have different indices, or if the number of rows is unknown, less
+    than 64 or not a multiple of 16. `benchmarks/attention.py` (scoring) measures the benefit.
 
     Args:
         function: from dicts of tensors, the rows `(groups, k, ...)` and their table rows `(groups, ...)`, to a tuple of

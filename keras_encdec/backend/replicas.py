@@ -1,4 +1,4 @@
-"""The devices that share the updates of a training, in one process or several, and their random numbers."""
+"""The devices that share the updates of a training run, in one process or several, and their random numbers."""
 
 import contextlib
 import dataclasses
@@ -47,7 +47,7 @@ def train_function_by_shape(
 
     Args:
         new_step: callable that makes a step, which is compiled at its first call.
-        begin: callable of the shapes, called before each compiling.
+        begin: callable of the shapes, called before each compilation.
         compilation: Compilation, which counts the shapes and the seconds of their first steps.
 
     Returns:
@@ -72,7 +72,7 @@ def train_function_by_shape(
 
 
 class Replicas:
-    """The devices of a training. Each computes the gradient of its rows of a batch, and all apply the sum.
+    """The devices of a training run. Each computes the gradient of its rows of a batch, and all apply the sum.
 
         g = sum over replicas r of g_r        g_r: the gradient of the part of the loss that is due to r's rows
 
@@ -180,25 +180,25 @@ def _filled(batch: Batch, multiple: int) -> Batch:
     return {side: np.concatenate([rows, added[side]]) for side, rows in batch.items()}
 
 
-def check_number(asked: int | None, found: int, where: str) -> int:
-    """Checks the number of devices that is asked for, `None` for all, and returns the number to use."""
-    if asked is not None and asked > found:
+def check_number(requested: int | None, found: int, where: str) -> int:
+    """Checks the requested number of devices, `None` for all, and returns the number to use."""
+    if requested is not None and requested > found:
         devices = "device" if found == 1 else "devices"
         raise ConfigurationError(
             f"found %d {devices} {where}, expected %d, the number in {{devices}}; give at most %d, or {{devices}}=%s",
             found,
-            asked,
+            requested,
             found,
             ALL,
         )
-    return found if asked is None else asked
+    return found if requested is None else requested
 
 
-def refuse_a_part(asked: int | None, found: int) -> None:
-    """Raises ConfigurationError: processes that share a training use all of their devices."""
+def refuse_a_part(requested: int | None, found: int) -> None:
+    """Raises ConfigurationError: processes that share a training run use all of their devices."""
     raise ConfigurationError(
         "found {devices}=%d with %d devices in all processes, expected all of them; give {devices}=%s",
-        asked,
+        requested,
         found,
         ALL,
     )

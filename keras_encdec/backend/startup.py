@@ -50,7 +50,7 @@ def import_keras(backend: str | None = None) -> None:
             loads weights that any backend trained. If Keras was imported before, it keeps its backend. Optional.
 
     Raises:
-        InputError: if the backend cannot be imported, or if Keras refuses what its settings file contains.
+        InputError: if the backend cannot be imported, or if Keras rejects its settings file.
     """
     if backend:
         os.environ["KERAS_BACKEND"] = backend
@@ -119,12 +119,12 @@ def keep_freed_memory() -> None:
 class KerasWork:
     """Loads models in a worker after Keras has been imported there: a `keras_encdec.runtime.engines.WorkOpener`.
 
-    Unpickling a function imports its module, and so Keras with its start-up messages. An object of this class therefore
-    travels to a worker process with its function still pickled.
+    Unpickling a function imports its module, and so Keras with its start-up messages. An object of this class is
+    therefore sent to a worker process with its function still pickled.
 
     Args:
-        load: callable without arguments that loads the models and returns the work on a shard, such as a
-            `functools.partial` of a class; or that callable pickled.
+        load: callable without arguments that loads the models and returns the function that processes a shard, such as
+            a `functools.partial` of a class; or that callable pickled.
         own_process: bool. Whether the worker is a separate process, whose use of memory may be changed.
     """
 
@@ -187,7 +187,7 @@ def _remove_oldest(folder: pathlib.Path, most: int) -> None:
 def cache_folder() -> pathlib.Path:
     """Returns the cache folder for the backend, its version and this processor, in `XDG_CACHE_HOME` or `~/.cache`."""
     root = pathlib.Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if not root.is_absolute():  # to be ignored, says the specification of the variable
+    if not root.is_absolute():  # the specification of the variable says to ignore it
         root = pathlib.Path.home() / ".cache"
     try:
         text = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
@@ -255,7 +255,7 @@ def _settings() -> object:
 
 
 def _refused_settings(error: Exception) -> str | None:
-    """Returns what the settings file has if Keras refused it with this error, otherwise `None`."""
+    """Returns what the settings file contains if Keras rejected it with this error, otherwise `None`."""
     if isinstance(error, ValueError) and str(error).startswith("Invalid `"):
         return f"a setting that Keras refuses ({str(error).rstrip('.')})"
     if isinstance(error, AttributeError) and not isinstance(settings := _settings(), dict | None):

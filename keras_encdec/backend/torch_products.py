@@ -45,7 +45,7 @@ def int8_is_available() -> bool:
 
 
 class _Products(TorchFunctionMode):
-    """A context that computes products of float32 rows and one matrix in a way of its own."""
+    """Base class of contexts that compute products of float32 rows and one matrix in their own way."""
 
     def computes(self, rows: torch.Tensor, matrix: torch.Tensor) -> bool:
         """Returns whether the context computes this product; otherwise PyTorch does."""

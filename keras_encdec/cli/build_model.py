@@ -27,7 +27,7 @@ COMMAND = task_command(
     main,
     BuildModelOptions,
     required={
-        "work_dir": "Directory to train in; a training in it that was stopped continues.",
+        "work_dir": "Directory to train in; a training run that was stopped there continues.",
         "output": "Model directory to write, which must not exist.",
     },
 )

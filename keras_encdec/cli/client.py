@@ -17,8 +17,8 @@ class ClientCommandOptions(ClientOptions):
 
     health: bool = hyperparameter(
         False,
-        "Print the model's versions and their states. The command succeeds if the version asked for is AVAILABLE; "
-        "without --version and --label, if any version is.",
+        "Print the model's versions and their states. The command succeeds if the requested version is "
+        "AVAILABLE; without --version and --label, if any version is.",
         group="instead of scoring",
     )
     metadata: bool = hyperparameter(
@@ -26,7 +26,7 @@ class ClientCommandOptions(ClientOptions):
     )
     bench: bool = hyperparameter(
         False,
-        "Send the input's pairs for some time, and print requests per second and how long the answers took.",
+        "Send the input's pairs for some time, and print requests per second and response times.",
         group="instead of scoring",
     )
     seconds: float = hyperparameter(
@@ -45,7 +45,7 @@ class ClientCommandOptions(ClientOptions):
                 self.check_is_used(parameter.name)
 
     def check_is_used(self, name: str) -> None:
-        """Raises ConfigurationError if a query is asked for that does not use this option or argument of scoring."""
+        """Raises ConfigurationError if the requested query does not use this option or argument of scoring."""
         for query in self._queries():
             if query != "{bench}":
                 raise ConfigurationError(f"found {{{name}}} with {query}, which scores nothing")
@@ -57,7 +57,7 @@ class ClientCommandOptions(ClientOptions):
 
 
 def main(arguments: Arguments, options: ClientCommandOptions) -> None:
-    """Scores, or asks about the model, as the flags say."""
+    """Scores, or queries the server, as the flags say."""
     scores = not (options.health or options.metadata)
     for name in ("input", "output"):
         if arguments[name] is not None:

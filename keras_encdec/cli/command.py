@@ -59,7 +59,7 @@ class Command:
             or `ConfigurationError` for wrong use, and `InputError`, `OSError` or `ImportError` for failed work. It
             imports Keras and other slow modules itself, so that `--help` and errors in flags do not wait for them.
         required: names of the flags that must be given.
-        flag_names: dict of hyper-parameter to the name of its flag, where they differ.
+        flag_names: dict from hyper-parameter to the name of its flag, where they differ.
         interrupted: str. Message shown when a signal ends the command. Defaults to `INTERRUPTED`, "interrupted; no
             unfinished output is left."
         serves: bool. Whether the command serves requests until it is ended, instead of processing records. Defaults

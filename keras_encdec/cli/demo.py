@@ -63,7 +63,7 @@ class DemonstrationResult:
 
 
 def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.0) -> DemonstrationResult:
-    """Trains a small model on the phrase table of the package, scores the table, and shows what it learned.
+    """Trains a small model on the packaged phrase table, scores the table, and shows what it learned.
 
     Args:
         output_dir: directory for the model, the scored table, its moses.ini and the report, or its URL. Those of an
@@ -220,7 +220,7 @@ def demonstration_report(model_dir: str, table: pathlib.Path, folder: str) -> "R
     try:
         from keras_encdec.analysis.report import report
     except ImportError as error:
-        print(f"   Left out. {error}")
+        print(f"   Skipped: {error}")
         return None
     written = report(model_dir, folder, table, say=lambda line: print(f"   {line}", flush=True))
     print(f"   {written}")

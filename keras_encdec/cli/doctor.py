@@ -1,4 +1,4 @@
-"""encdec-doctor: says what is installed, what the machine can do, and whether models and exports are undamaged.
+"""encdec-doctor: reports what is installed, what the machine can do, and whether models and exports are intact.
 
 The exit status is 0 if all is well, and 1 if something is broken or damaged.
 """
@@ -24,10 +24,10 @@ class DoctorOptions(DiagnosisOptions):
 
 
 class _SectionPrinter:
-    """Prints each section when it is done, the values of a section below one another.
+    """Prints each section when it is done, one value per line.
 
     Args:
-        paths: list of str. The labels of the sections that follow one another under one heading.
+        paths: list of str. The labels of the sections that share one heading.
     """
 
     def __init__(self, paths: Sequence[str]) -> None:
@@ -88,7 +88,7 @@ COMMAND = task_command(
             "unchanged? May be given several times."
         ),
         "folder": "Folder whose free disk space is shown. Default: the working directory.",
-        "output": "File to write everything to as JSON as well.",
+        "output": "File to which everything is also written as JSON.",
     },
     example="encdec-doctor --path=model",
     guide="troubleshooting",

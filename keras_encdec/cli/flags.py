@@ -38,7 +38,7 @@ def text_input(arguments: Mapping[str, str | None]) -> dict[str, Any]:
     """Returns the parallel text that the flags of `TEXT` name, as arguments of a task.
 
     Args:
-        arguments: dict of the names of all flags in `TEXT` to their values; `None` for a flag that is not given.
+        arguments: dict from the names of all flags in `TEXT` to their values; `None` for a flag that is not given.
 
     Returns:
         dict of "input", "format" and, if the text is in two files, "source".
@@ -149,7 +149,7 @@ def define_configuration_flags(
         configurations: a configuration class, or a dict of classes, each by the name of what it configures ("encdec").
             If several have a hyper-parameter, it is one flag, and its help names them and their defaults.
         section: str. Heading in `--help` of the flags whose hyper-parameters name no group.
-        flag_names: dict of hyper-parameter to the name of its flag, if they differ. Optional.
+        flag_names: dict from hyper-parameter to the name of its flag, if they differ. Optional.
         own_flags: names of hyper-parameters whose flags the command defines itself. Defaults to none.
         repeated: names of tuples of text whose flags are given once for each item. Defaults to none.
 
@@ -234,7 +234,7 @@ def check_flags_of_choice(
     Args:
         switch: str. Name of the flag that chooses the configuration, such as "mode".
         chosen: str. Its value, such as "beam".
-        configurations: dict of each value of that flag to its configuration class.
+        configurations: dict from each value of that flag to its configuration class.
         flag_values: the parsed flags.
         flag_names: see `define_configuration_flags`. Optional.
 
@@ -289,7 +289,7 @@ def _help(parameters: Mapping[str, Hyperparameter], configurations: int) -> str:
     """Returns the help of a flag: its first declaration's help, its defaults, and its owners if not all have it.
 
     Args:
-        parameters: dict of owner to declaration.
+        parameters: dict from owner to declaration.
         configurations: int. Number of all configurations.
     """
     first = next(iter(parameters.values()))

@@ -41,7 +41,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_multi_string(
         "model_dir",
         None,
-        "Directory of a model, or libreoffice_en_fr, the model of the package; given several times, an ensemble of "
+        "Directory of a model, or libreoffice_en_fr, the packaged model; given several times, an ensemble of "
         "models with the same vocabularies.",
         flag_values=flag_values,
     )

@@ -23,8 +23,8 @@ COMMAND = task_command(
         "standard output. Commands read it with kenlm, from the extra ngram.",
     },
     optional={
-        "vocabulary": "Text, or list of words, whose words the model has; all others are the unknown word. --min_count "
-        "then counts in this file. Default: the input.",
+        "vocabulary": "File with the words that the model has, as text or a list; all others become the unknown word. "
+        "--min_count then counts in this file. Default: the input.",
     },
     example="encdec-ngram --input=train.fr --output=lm.arpa.gz --order=5",
     guide="decoding",

@@ -24,8 +24,8 @@ STOPPING_SERVER = "stopping after the requests that are running; another signal 
 class Interruption:
     """Turns a stop signal into a KeyboardInterrupt in its `with` block, so that the work can clean up.
 
-    If the exception does not end the work within `GRACE` seconds, for example in an import or a call of a library, the
-    process is ended. A training and a server have their own handlers, and end after the current batch or requests; if
+    If the exception does not end the work within `GRACE` seconds, for example in an import or a library call, the
+    process is ended. Training and a server have their own handlers, and end after the current batch or requests; if
     that takes longer, a message says so. Outside the main thread, which alone receives signals, an Interruption does
     nothing.
 
@@ -33,7 +33,7 @@ class Interruption:
         program: str. Name of the command, if it has the process to itself. Defaults to `None`: the process runs other
             code, too, and is not ended.
         sentence: str. Message shown when the process is ended. Defaults to `INTERRUPTED`.
-        notice: str. Message shown when work with its own handlers takes longer. Defaults to `STOPPING`, for a training.
+        notice: str. Message shown when work with its own handlers takes longer. Defaults to `STOPPING`, for training.
 
     Attributes:
         number: int. The first signal received; `None` before.
@@ -80,26 +80,26 @@ class Interruption:
             raise KeyboardInterrupt(self.number)
 
     def _watch(self, received: int, errors: int) -> None:
-        """Runs in a thread, which learns of signals even while the main thread is in a call of a library.
+        """Runs in a thread, which notices signals even while the main thread is in a library call.
 
         Args:
             received: descriptor from which the numbers of signals are read.
             errors: descriptor to write messages to.
         """
-        asked = False
+        was_signalled = False
         while True:
             number = os.read(received, 1)[0]
             if number not in STOP_SIGNALS:
                 continue
             own = signal.getsignal(number) == self._stop
             time.sleep(GRACE)
-            if own or asked:
+            if own or was_signalled:
                 if self._ending.acquire(blocking=False):
                     remove_unfinished()
                     os.write(errors, f"{self._program}: {self._sentence}\n".encode())
                     os._exit(128 + number)
                 return
-            asked = True
+            was_signalled = True
             os.write(errors, f"{self._program}: {self._notice}\n".encode())
             if select.select([received], [], [], 0)[0]:
                 os.read(received, 1 << 10)  # the same signal

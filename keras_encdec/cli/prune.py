@@ -27,7 +27,7 @@ COMMAND = task_command(
     main,
     PruningOptions,
     required={
-        "model_dir": "Directory of the model, which is not changed; or libreoffice_en_fr, the model of the package.",
+        "model_dir": "Directory of the model, which is not changed; or libreoffice_en_fr, the packaged model.",
         "output": "Model directory to write, which must not exist yet.",
     },
     example="encdec-prune --model_dir=model --share=0.8 --output=pruned",

@@ -38,7 +38,7 @@ COMMAND = task_command(
     main,
     ReportOptions,
     required={
-        "model_dir": "Directory of a model of p(target | source), or libreoffice_en_fr, the model of the package.",
+        "model_dir": "Directory of a model of p(target | source), or libreoffice_en_fr, the packaged model.",
         "output": "Folder to write: index.html, and the folders figures and tables. Files of an earlier "
         "report in it are replaced.",
     },

@@ -25,7 +25,7 @@ from keras_encdec.errors import EncdecWarning, FilePath
 # The argument that names a command's trained model. `--task` chooses one of the model's tasks.
 MODEL = "model_dir"
 Options = TypeVar("Options", bound=Configuration)
-# What the flag of a command's models is set to.
+# The value of the flag that names a command's models.
 ModelPaths = TypeVar("ModelPaths", str, list[str], None)
 # Values of a command's files and folders by argument: a path, a list for `Repeated`, or `None` if it is not given.
 Arguments = dict[str, Any]
@@ -49,13 +49,13 @@ def task_command(
 
     Args:
         name: str, such as "encdec-score".
-        work: callable of a dict of argument to value (`None` if it is not given) and of the options. The docstring of
+        work: callable of a dict from argument to value (`None` if it is not given) and of the options. The docstring of
             its module is the description in `--help`. See `Command` for what it may return and raise.
         options: class of the options. Each option becomes a flag, made from its declaration.
-        required: dict of argument to help: files and folders that must be given. The help of an argument that may be
+        required: dict from argument to help: files and folders that must be given. The help of an argument that may be
             given several times is `Repeated`; its value is a list.
-        optional: dict of argument to help: files and folders that may be given. Defaults to none.
-        flag_names: dict of argument or option to the name of its flag, if they differ. Optional.
+        optional: dict from argument to help: files and folders that may be given. Defaults to none.
+        flag_names: dict from argument or option to the name of its flag, if they differ. Optional.
         repeated: names of tuples of text among the options whose flags are given once for each item. The flag of any
             other tuple takes its items separated by commas. Defaults to none.
         interrupted: str. Message shown when a signal ends the command, see `Command`.
@@ -140,7 +140,7 @@ def check_paths(
 ) -> None:
     """Checks paths before Keras is imported, so that a wrong one is found at once. `None` is ignored.
 
-    If a training recorded a remark about its model, the remark is shown as a warning.
+    If a training run recorded a remark about its model, the remark is shown as a warning.
 
     Args:
         models: paths of model directories. Defaults to none.

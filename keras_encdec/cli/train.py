@@ -39,8 +39,8 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_bool(
         "resume",
         False,
-        "Continue the training in --model_dir from its last checkpoint. Without a checkpoint, start a new training; if "
-        "the training has already ended, say so and exit with status 0.",
+        "Continue the training in --model_dir from its last checkpoint. Without a checkpoint, start a new run; if the "
+        "training has already ended, say so and exit with status 0.",
         flag_values=flag_values,
     )
     flags.DEFINE_string(
@@ -74,7 +74,7 @@ def main(flag_values: flags.FlagValues) -> int:
     check_folder(flag_values.model_dir)
     check_model_folder(flag_values.model_dir, flag_values.resume)
     has_begun = has_checkpoint(flag_values.model_dir)
-    initial_model = None if has_begun else config.initial_model  # a resumed training does not read it again
+    initial_model = None if has_begun else config.initial_model  # a resumed run does not read it again
     check_paths([initial_model], [*data.files.values(), *(data.validation or ()), *further])
     check_resumed(config, data, tasks, flag_values.model_dir)
     if initial_model:

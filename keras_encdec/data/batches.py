@@ -15,7 +15,7 @@ from keras_encdec.data.rare_word_batches import RareWordBatches
 SORTED_TOGETHER = 10
 # Maximum number of pairs that are shuffled one by one; more are shuffled in runs of neighbours.
 SHUFFLED_SINGLY = 1_000_000
-# A batch whose shape occurs in fewer than this share of the first updates is padded to a frequent shape: compiling a
+# A batch whose shape occurs in less than this share of the first updates is padded to a frequent shape: compiling a
 # step for a rare shape takes as long as dozens of updates.
 RARE_SHAPE, COUNTED_UPDATES = 0.01, 1000
 
@@ -45,7 +45,7 @@ class Batches:
     the seed alone: a stream that starts at a later update gives the same batches as one that has reached it.
 
     The first epoch begins with the largest batch of its first updates, so that too large a batch fails at the first
-    update. With `widths`, a batch of each other shape follows, so that all is compiled at the beginning.
+    update. With `widths`, a batch of each other shape follows, so that everything is compiled at the beginning.
 
     Args:
         pairs: PreparedPairs.
@@ -109,8 +109,9 @@ class Batches:
     def _first_epoch(self) -> Iterator[Indices]:
         """Yields the batches of the first epoch, with large ones in front, so that a lack of memory shows at once.
 
-        With widths, one batch of each shape among the first updates comes first, the largest shapes in front: the batch
-        that is longest before padding. Without widths, only the batch of the largest shape is moved to the front.
+        With widths, one batch of each shape among the first updates comes first, the largest shape in front: of the
+        batches of a shape, the one that is longest before padding. Without widths, only the batch of the largest shape
+        is moved to the front.
         """
         shapes = list(map(self._widths_of, self._first_batches))
         lengths = [int(self.pairs.lengths[indices].max(axis=0).sum()) for indices in self._first_batches]

@@ -111,7 +111,7 @@ class PreparedPairs:
         Args:
             indices: integer array `(n,)`.
             source_width, target_width: int. Default to the lengths of the longest source and target.
-            with_rare_ids: bool. Whether words outside the shortlist have ids of their own, on a side with characters.
+            with_rare_ids: bool. Whether words outside the shortlist have their own ids, on a side with characters.
                 Defaults to `False`: they have the id of the unknown word.
 
         Returns:
@@ -278,7 +278,7 @@ class _Side:
     def ids(self, vocabulary: Vocabulary) -> Ids:
         """Returns an array of the ids of all words, by the number of the word.
 
-        With characters, words outside the vocabulary have ids of their own, in the order of their numbers.
+        With characters, words outside the vocabulary have their own ids, in the order of their numbers.
         """
         ids = np.array([vocabulary.encode([word])[0] for word in self.numbers] or [UNKNOWN], np.int32)
         if vocabulary.characters is not None and self.numbers:

@@ -39,8 +39,8 @@ def by_length(spellings: np.ndarray, least_rows: Sequence[int] = (), exact: bool
 
     Args:
         spellings: integer array `(n, 51)`, see `spelled`.
-        least_rows: the minimum number of rows of each group. If a group needs more, the number is doubled, from 8 on.
-            Defaults to 0.
+        least_rows: the minimum number of rows of each group. If a group needs more, the number is doubled, starting
+            from 8. Defaults to 0.
         exact: bool. Whether each group has exactly the rows that it needs, for backends that compile nothing. Defaults
             to `False`.
 
@@ -112,10 +112,10 @@ class RareWordBatches:
 
     Args:
         pairs: PreparedPairs with spellings.
-        counted: iterable of the indices of batches, and their widths of source and target. The numbers of rows are the
-            largest numbers of rare words n in these batches of the same widths, and 2 sqrt(n) more, two standard
-            deviations if n is a Poisson variable; in other batches they are doubled as needed. Defaults to `None`: the
-            arrays have no rows of padding.
+        counted: iterable of the indices of batches, and their widths of source and target. In batches of the same
+            widths, the number of rows is the largest number n of rare words in these batches plus 2 sqrt(n), two
+            standard deviations if n is a Poisson variable; in other batches it is doubled as needed. Defaults to
+            `None`: the arrays have no rows of padding.
     """
 
     def __init__(self, pairs: PreparedPairs, counted: Iterable[tuple[Indices, tuple[int, int]]] | None = None) -> None:

@@ -68,7 +68,7 @@ def build(
         output: path of the directory to write to, made if it is missing.
         held_out: int. Sentence pairs in each of dev and test. Defaults to 1000.
         seed: int. Random seed. Defaults to 1.
-        sentences: int. Largest number of sentence pairs in train, drawn from those that the table is extracted from.
+        sentences: int. Maximum number of sentence pairs in train, drawn from those that the table is extracted from.
             Defaults to 20,000.
     """
     folder = Path(output)
@@ -181,7 +181,7 @@ def select(lines: Iterable[str], max_pairs: int = MAX_PAIRS) -> list[str]:
 
     Args:
         lines: iterable of str, the lines of the whole table, as `score_phrases` makes them.
-        max_pairs: int. Largest number of lines to choose. Defaults to 50,000.
+        max_pairs: int. Maximum number of lines to choose. Defaults to 50,000.
 
     Returns:
         list of str: the chosen lines, in the order of their bytes.

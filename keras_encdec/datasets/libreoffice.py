@@ -70,7 +70,7 @@ def read_help_page(html: str) -> dict[str, str]:
         html: str. The page.
 
     Returns:
-        dict of id to text, in the order of the page, with white space collapsed. Code is left out. If a text differs
+        dict from id to text, in the order of the page, with white space collapsed. Code is left out. If a text differs
         between systems or applications, the default text is kept.
 
     Example:

@@ -78,8 +78,8 @@ def build_packaged_model(work_dir: FilePath, output: FilePath, epochs: float = 7
     The weights are stored in float16, compressed, without zeros; the loaded model has float32.
 
     Args:
-        work_dir: directory for the model before it is pruned and after it. If a training there was stopped, it
-            continues; if it has ended, it is used.
+        work_dir: directory for the model before it is pruned and after it. A training run that was stopped there
+            continues; the model of a run that has ended is used.
         output: the model directory to write, which must not exist yet.
         epochs: float. Passes over the pairs before the model is pruned. Defaults to `7`.
 

@@ -70,7 +70,7 @@ class GenerationSummary(ShardedFileSummary):
         if words is not None and words.unknown:
             remarks.append(f"{words}.")
         if self.before:
-            remarks.append(f"{self.before:,} of the lines were done before, by a command that was interrupted.")
+            remarks.append(f"{self.before:,} of the lines were already done by a command that was interrupted.")
         if words is not None and words.is_high:
             remarks.append(
                 f"warning: most of the {words.side}'s words are unknown to the {words.model}, so its targets mean "
@@ -105,7 +105,8 @@ def generate_file(
         options: GenerationOptions. Defaults to `None`: the defaults.
         progress: function that takes the InputLines of the input and returns a Progress, such as `ReadingProgress`.
             Defaults to `Progress`, which shows nothing.
-        show: function that is called with sentences for the user before the work on shards starts. Defaults to `None`.
+        show: function that is called with sentences for the user before the processing of shards starts. Defaults to
+            `None`.
         **values: options by name, which override those in `options`.
 
     Returns:

@@ -204,7 +204,7 @@ class GenerationOptions(
 
 
 def check_together(options: GenerationOptions, sampler: Sampler) -> None:
-    """Checks that the options of a generation suit its sampler.
+    """Checks that the options of `generate_file` suit its sampler.
 
     Raises:
         ConfigurationError: a ValueError, if they contradict each other.

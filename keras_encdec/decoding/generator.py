@@ -111,8 +111,8 @@ class Generator:
             first: int. Index of the first source in the whole input, on which samples depend. Defaults to `0`.
             with_attention: bool. Whether to return the attention with each hypothesis, averaged over the models that
                 have attention. Defaults to `False`.
-            candidates: list of int arrays, the ids that may be used in the targets of each source, besides the special
-                ids. Probabilities are normalized over a source's own candidates. Defaults to `None`: all ids.
+            candidates: list of int arrays, the ids that may be used in the targets of each source, in addition to the
+                special ids. Probabilities are normalized over a source's own candidates. Defaults to `None`: all ids.
             full_scores: bool. With `candidates`, whether to score the hypotheses again, with all ids, and to rank them
                 by these scores. Defaults to `False`.
             spellings: integer array `(words, 51)`, the spellings of the rare words of the sources, whose ids follow

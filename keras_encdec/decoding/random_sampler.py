@@ -83,7 +83,7 @@ class RandomSampler(Sampler):
         temperatures = ops.repeat(search["temperature"], self.num_samples, axis=0)[:, None]
         log_probs, words = self.allowed(log_probs, end=True), None
         if self.top_k is not None and self.top_k < vocabulary:
-            # The order of the words stays, so that a draw chooses the same word as among all.
+            # The order of the words stays, so that a draw chooses the same word as it would among all words.
             words = ops.sort(ops.cast(ops.top_k(log_probs, self.top_k)[1], "int32"), axis=-1)
             log_probs = ops.take_along_axis(log_probs, words, axis=1)
         probabilities = tempered(log_probs, temperatures)

@@ -58,8 +58,8 @@ def forbid_words(log_probs: Tensor, ids: Sequence[int]) -> Tensor:
 class Sampler(Configuration):
     """Base class of samplers, which search for target sequences or draw them.
 
-    For each source, a search extends `rows_per_source` partial sequences together. It results in the at most
-    `results_per_source` hypotheses that are kept at its end. A sampler defines one step of the search, in `keras.ops`:
+    For each source, a search extends `rows_per_source` partial sequences together. Its results are the hypotheses that
+    are kept at its end, at most `results_per_source`. A sampler defines one step of the search, in `keras.ops`:
 
         search         = initial(limits)
         choice, search = step(log_probs, search)      until search["searching"] is false for every source

@@ -17,9 +17,9 @@ class RegisteredSampler:
         name: str. Name of the sampler in commands.
         sampler_class: the subclass of `Sampler`.
         signature: str. Name of the exported model's signature that serves the sampler.
-        served_options: dict of option to value: options of the served sampler that differ from the sampler's own
+        served_options: dict from option to value: options of the served sampler that differ from the sampler's own
             defaults.
-        inputs: dict of name to dtype: the signature's inputs besides the source, one value per source. "seed", an
+        inputs: dict from name to dtype: the signature's inputs other than the source, one value per source. "seed", an
             int64, seeds the sampler's random numbers; all others are arguments of the sampler's `initial`.
         single: bool. Whether the signature returns one target per source, in a vector, instead of several.
     """
@@ -53,9 +53,8 @@ def register_sampler(
     Args:
         name: str.
         sampler_class: a subclass of `Sampler`.
-        signature, served_options, inputs, single: see `RegisteredSampler`. By default the signature has the
-            sampler's name, the sampler's default options, no inputs besides the source, and several targets per
-            source.
+        signature, served_options, inputs, single: see `RegisteredSampler`. By default the signature has the sampler's
+            name, the sampler's default options, no inputs other than the source, and several targets per source.
 
     Raises:
         ValueError: when another sampler has the name or the signature, and for a sampler that needs random numbers

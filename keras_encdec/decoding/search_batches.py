@@ -1,4 +1,4 @@
-"""The sources of a generation, and the words that may be used in their targets: checked, and in batches."""
+"""Checks sources and the words that may be used in their targets, and groups the sources into batches."""
 
 import functools
 import math
@@ -30,9 +30,9 @@ MOST_SOURCES = 256
 # Maximum number of source tokens in a batch, padding included, unless a single source has more.
 MOST_TOKENS = 1 << 15
 
-# With this number of rows or more, each source has output weights of its own. With fewer rows, reading the weights
-# would take most of the time, so neighbouring sources share the weights of all their words, and each masks the words of
-# the others. `benchmarks/attention.py` measures the benefit.
+# With this number of rows or more, each source has its own output weights. With fewer rows, reading the weights would
+# take most of the time, so neighbouring sources share the weights of all their words, and each masks the words of the
+# others. `benchmarks/attention.py` measures the benefit.
 OWN_ROWS = 4
 # Number of sources, roughly, that share their words: more sources have more words, fewer have too few rows in a matrix
 # product. `benchmarks/translation.py` measures the benefit.
@@ -53,7 +53,7 @@ class Candidates(NamedTuple):
 
 
 class SearchRequests(NamedTuple):
-    """Sources, and what is asked of each of them.
+    """Sources, and what is requested for each of them.
 
     Attributes:
         sources: list of lists of ids, without padding.
@@ -104,7 +104,7 @@ class SearchBatches:
         candidates: Sequence[np.ndarray] | None = None,
         spellings: np.ndarray | None = None,
     ) -> SearchRequests:
-        """Checks the sources and what is asked of them; see `Generator.generate`.
+        """Checks the sources and what is requested for them; see `Generator.generate`.
 
         Raises:
             ValueError: for a source or candidates that are not ids of the model, and for a limit out of range.

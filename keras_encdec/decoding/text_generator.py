@@ -39,10 +39,10 @@ class UnknownReplacement:
 
     In text that is split into subwords (by byte-pair encoding with "@@", or SentencePiece with "\u2581"), an unknown
     piece is replaced with the translation of the whole source word, or with all its pieces, separated by spaces. The
-    replacement is a word of its own.
+    replacement is a separate word.
 
     Args:
-        dictionary: dict of source word to target word. Defaults to `None`: source words are copied.
+        dictionary: dict from source word to target word. Defaults to `None`: source words are copied.
 
     Example:
 

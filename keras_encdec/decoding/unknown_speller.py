@@ -69,13 +69,13 @@ class UnknownSpeller:
     ) -> list[list[Hypothesis]]:
         """Spells the unknown words of hypotheses, and returns the best.
 
-        Spelling lowers the score of a hypothesis. So first as many hypotheses of each source are spelled as are asked
-        for, and then only those others whose words alone have a higher score than the worst of these.
+        Spelling lowers the score of a hypothesis. So the requested number of hypotheses of each source is spelled
+        first, and then only those others whose words alone have a higher score than the worst of these.
 
         Args:
             results: for each source its hypotheses, the best first, or samples.
             requests: SearchRequests, the sources of these results.
-            sampler: Sampler whose results are asked for.
+            sampler: Sampler whose results are requested.
             character_beam: int. Number of partial spellings of a word that are kept, unless characters are drawn.
             translations: list of SourceTranslations, one for each source, whose hypotheses must have attention.
                 Defaults to `None`: every unknown word is spelled.
@@ -216,7 +216,7 @@ class _Translations:
             column: int. The token's position.
 
         Returns:
-            dict of the ids of a word's characters, closed by the end mark, to its probability.
+            dict from the ids of a word's characters, closed by the end mark, to its probability.
         """
         assert attention is not None
         spellings, probabilities = self._of_sources[source]

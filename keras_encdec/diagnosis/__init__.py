@@ -1,4 +1,4 @@
-"""Examines the installation, the machine, and models and exports on disk. The examination itself needs no Keras."""
+"""Examines the installation, the machine, and models and exports on disk. The examination itself runs without Keras."""
 
 from keras_encdec.diagnosis.diagnosis import CheckedPath as CheckedPath
 from keras_encdec.diagnosis.diagnosis import Diagnosis as Diagnosis

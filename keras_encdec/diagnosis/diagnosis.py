@@ -59,8 +59,7 @@ def check_path(path: FilePath, backend_works: bool = True) -> CheckedPath:
     """Checks a model directory, an export or the folder of an unfinished sharded job.
 
     Args:
-        path: path or URL of the directory, path of a file in a model directory, or the name of a model of the
-            package.
+        path: path or URL of the directory, path of a file in a model directory, or the name of a packaged model.
         backend_works: bool. Whether Keras can be imported, which loading a model needs. Defaults to `True`.
 
     Returns:
@@ -273,14 +272,14 @@ def diagnose(
 ) -> Diagnosis:
     """Examines the installation and the machine, and checks models, exports and shards on disk.
 
-    Backends run in processes of their own, so that a crash is reported and the diagnosis continues. Only the check of a
-    model imports Keras in this process.
+    Each backend runs in a separate process, so that a crash is reported and the diagnosis continues. Only the check of
+    a model imports Keras in this process.
 
     Args:
         options: DiagnosisOptions. Defaults to `None`: the defaults of the command.
         paths: paths of model directories, exports and folders of sharded jobs to check. Defaults to none.
         folder: path of a folder whose disk is described. Defaults to the working directory.
-        show: function that is called with each Section as soon as it is done; those that need no Keras come first.
+        show: function that is called with each Section as soon as it is done; those that do not need Keras come first.
             Optional.
         **values: options by name, which override those in `options`.
 

@@ -1,6 +1,6 @@
 """The versions of the libraries that the package and its extras need, and what the backends do when they start.
 
-A backend starts in a process of its own. If it is broken or crashes, that is reported, and the diagnosis continues.
+Each backend starts in a separate process. If it is broken or crashes, that is reported, and the diagnosis continues.
 """
 
 import dataclasses

@@ -34,7 +34,7 @@ class Machine:
 
     Attributes:
         processor: str. Name of the processor.
-        instructions: dict of instruction set to whether the processor has it; empty if this is not known.
+        instructions: dict from instruction set to whether the processor has it; empty if this is not known.
         processors: int. Number of processors.
         usable_processors: int. Number of processors that this process may run on (its affinity).
         processor_limit: float. Number of processors whose time the control group allows; `None` for no limit.

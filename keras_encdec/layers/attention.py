@@ -146,7 +146,7 @@ class Attention(keras.layers.Layer):
 
     @property
     def step_parameters(self) -> dict[str, keras.Variable]:
-        """The weights that `step` needs as parameters besides the keys and the mask, by name."""
+        """The weights that `step` needs as parameters in addition to the keys and the mask, by name."""
         return {}
 
     @property

@@ -17,9 +17,9 @@ class Dropout(keras.layers.Dropout):
 
         y_i = x_i / (1 - rate) with probability 1 - rate, else 0
 
-    The layer saves the state of its generator, so that a resumed training draws the same numbers. Under PyTorch, Keras
-    draws from PyTorch's own generator unless the layer has a seed; the checkpoints of a training contain the state of
-    that generator.
+    The layer saves the state of its generator, so that a resumed training run draws the same numbers. Under PyTorch,
+    Keras draws from PyTorch's own generator unless the layer has a seed; the checkpoints of a training run contain the
+    state of that generator.
 
     In a step that XLA compiles for a CPU, TensorFlow's default generator, which Keras's layer uses, is about a hundred
     times slower than Philox: a model of 512 units takes twice as long to train. Under the other backends the layer is

@@ -139,7 +139,7 @@ class GRUCell(RecurrentCell):
         n = tanh(x W + b + r * (h U))      reset_after=True: its supplement
         h = z * h + (1 - z) * n
 
-    The update gate z keeps the OLD state. A text that exchanges z and 1 - z describes the same model with the signs of
+    The update gate z keeps the OLD state. Papers that exchange z and 1 - z describe the same model with the signs of
     W_z, U_z and b_z changed. The two values of `reset_after` are two different models. Unlike `keras.layers.GRUCell`
     with `reset_after=True`, there is no bias inside `r * (h U)`.
 

@@ -71,7 +71,7 @@ def prune_model(
     dense weights. `train` continues from the pruned model with `initial_model` and `keep_pruned`.
 
     Args:
-        model_dir: path of a model directory, or the name of a model of the package. It is not changed.
+        model_dir: path of a model directory, or the name of a packaged model. It is not changed.
         output: path or URL of the model directory to write, which must not exist.
         options: PruningOptions. Defaults to `None`: the defaults of the command.
         **values: options by name, which override those in `options`.

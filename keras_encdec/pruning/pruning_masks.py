@@ -1,4 +1,4 @@
-"""Which weights of a model pruning sets to zero, by See, Luong and Manning (2016), and what keeps them at zero."""
+"""Chooses the weights that pruning sets to zero, as in See, Luong and Manning (2016), and keeps them at zero."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Self
@@ -34,13 +34,13 @@ def pruning_masks(
     several weights have exactly the magnitude of the threshold, the first of them are pruned.
 
     Args:
-        classes: dict of name to the arrays of a class, float.
+        classes: dict from name to the arrays of a class, float.
         share: float, 0 to 1.
         scheme: "class_blind", "class_uniform" or "class_distribution". Defaults to "class_blind".
 
     Returns:
-        dict of name to boolean arrays of the same shapes, true where a weight stays. A weight that is zero is among the
-        first to be pruned.
+        dict from name to boolean arrays of the same shapes, true where a weight stays. A weight that is zero is among
+        the first to be pruned.
 
     Reference:
         - See, Luong and Manning, 2016 (arXiv 1606.09274), section 3.2
@@ -105,7 +105,7 @@ def weight_classes(model: "TranslationModel") -> dict[str, list[keras.Variable]]
         model: TranslationModel.
 
     Returns:
-        dict of name to weights, such as "source embedding", "encoder layer 1", "decoder layer 2", "attention" and
+        dict from name to weights, such as "source embedding", "encoder layer 1", "decoder layer 2", "attention" and
         "softmax", in the order of the model's weights.
 
     Reference:
@@ -159,7 +159,7 @@ def zero_counts(model: "TranslationModel") -> dict[str, tuple[int, int]]:
         model: TranslationModel.
 
     Returns:
-        dict of the class's name to the number of its zeros and that of its weights.
+        dict from the class's name to the number of its zeros and that of its weights.
     """
     counts = {}
     for name, weights in weight_classes(model).items():

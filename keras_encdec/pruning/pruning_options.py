@@ -1,4 +1,4 @@
-"""Options of pruning. They need no NumPy, because `encdec-train` makes flags of them when it starts."""
+"""Options of pruning, which do not need NumPy: `encdec-train` makes flags from them when it starts."""
 
 import dataclasses
 

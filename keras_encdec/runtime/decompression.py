@@ -37,7 +37,7 @@ def decompressed(file: io.BufferedReader, size: int) -> Iterator[bytes]:
 
     Args:
         file: binary file with `read1`.
-        size: int. The largest number of bytes to read, and to yield, at once.
+        size: int. The maximum number of bytes to read, and to yield, at once.
 
     Yields:
         bytes, never empty.
@@ -59,7 +59,7 @@ def decompressed_in_parallel(file: io.BufferedReader, size: int) -> Iterator[byt
 
     Args:
         file: binary file with `read`.
-        size: int. The largest number of bytes to yield at once outside the threads.
+        size: int. The maximum number of bytes to yield at once outside the threads.
 
     Yields:
         bytes, never empty.
@@ -84,7 +84,7 @@ def _members(
 
     Args:
         file: what to read.
-        size: int. The largest number of bytes to read, and to yield, at once.
+        size: int. The maximum number of bytes to read, and to yield, at once.
         members_at: callable of the number of bytes that were read last and are still to be decompressed. It returns the
             data of the members that begin there if they are known, and skips these. Defaults to none.
     """

@@ -1,4 +1,4 @@
-"""Engines that do the work on shards: in this process, in several processes of this machine, or on a Ray cluster."""
+"""Engines that process shards: in this process, in several processes of this machine, or on a Ray cluster."""
 
 import contextlib
 import itertools
@@ -29,11 +29,11 @@ class WorkOpener(Protocol):
     """What a worker needs for a job, such as paths and options. An engine pickles it and sends it to each worker."""
 
     def open(self) -> Work:
-        """Loads models, and returns the work on a shard. A worker calls it once, before its first shard."""
+        """Loads models; returns the function that processes shards. Each worker calls it once, for its first shard."""
 
 
 class Engine(Protocol):
-    """Does the work on shards."""
+    """Processes shards."""
 
     def run(self, opener: WorkOpener, shards: Iterable[Shard]) -> Iterator[tuple[Shard, ShardResult]]:
         """Yields each shard with its result, in the order in which they are done.
@@ -54,7 +54,7 @@ def completed(
         executor: `concurrent.futures.Executor`.
         function: callable of one item.
         items: iterable, read as far as needed.
-        ahead: int. The largest number of items that are submitted and not yet yielded.
+        ahead: int. The maximum number of items that are submitted and not yet yielded.
 
     Yields:
         tuples of an item and its result.
@@ -85,7 +85,7 @@ def do_missing(
     written: Progress,
     check: Callable[[dict[str, Any]], object] = lambda counts: None,
 ) -> tuple[int, int]:
-    """Does the work on the shards that are missing in a folder, and keeps the results there.
+    """Processes the shards that are missing in a folder, and keeps the results there.
 
     Args:
         folder: ShardFolder.
@@ -129,7 +129,7 @@ def do_missing(
 
 
 class ThisProcess:
-    """Engine that works in threads of this process, on two shards at a time.
+    """Engine that processes two shards at a time, in threads of this process.
 
     While the models compute on one, the lines of the other are split into words or written. The work must therefore be
     safe to call from several threads.
@@ -153,7 +153,8 @@ class ThisProcess:
 class LocalProcesses:
     """Engine that works in processes of this machine, each with its share of the processors.
 
-    If a process is killed, for example because memory is short, another one takes its place and does its shard again.
+    If a process is killed, for example because memory is short, another one takes its place and processes its shard
+    again.
 
     Args:
         number: int. Number of processes.
@@ -191,7 +192,7 @@ def _shares(number: int) -> list[list[int]]:
 
 
 class _Worker:
-    """A process that does the work on shards, one at a time, and is replaced when it dies.
+    """A process that processes shards, one at a time, and is replaced when it dies.
 
     Args:
         opener: WorkOpener.
@@ -214,7 +215,7 @@ class _Worker:
         self._process.__exit__(kind, error, traceback)
 
     def call(self, shard: Shard) -> ShardResult:
-        """Does the work on a shard in the process.
+        """Processes a shard in the process.
 
         Raises:
             InputError: if the work raises it, or the process has died with this shard several times.
@@ -262,7 +263,7 @@ def _begin(opener: bytes, processors: list[int]) -> None:
 
 
 def _work(shard: Shard) -> tuple[ShardResult, list[str]]:
-    """Does the work on a shard, and returns its result and the package's warnings when the work was opened.
+    """Processes a shard, and returns its result and the package's warnings when the work was opened.
 
     The caller shows the warnings, those of all workers once.
     """

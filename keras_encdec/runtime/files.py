@@ -122,7 +122,7 @@ def remove(path: FilePath) -> None:
 
 
 def flush_to_disk(path: FilePath) -> None:
-    """Waits until a local file, or the list of a folder's files, is on the disk and survives a power failure."""
+    """Waits until a local file, or the list of a folder's files, is on disk and survives a power failure."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -230,7 +230,7 @@ def check_distinct_files(*paths: FilePath | None) -> None:
         ConfigurationError: a ValueError, if two paths lead to the same file.
     """
     named = [os.fspath(path) for path in paths if path and path != STANDARD_STREAM]
-    # A URL of this machine's files is one of a path.
+    # URLs with file:// or local:// are paths on this machine.
     local = [re.sub(r"^(file|local)://", "", path) for path in named]
     given = [path if is_url(path) else os.path.realpath(path) for path in local]
     for i, path in enumerate(given):

@@ -22,7 +22,7 @@ LIBRARIES = {
 def lazy_imports(package: str) -> None:
     """Makes a package import each name in its `if TYPE_CHECKING:` block when the name is first used.
 
-    `--help` and errors about flags therefore need no Keras, while type checkers and documentation tools see plain
+    `--help` and errors about flags therefore do not need Keras, while type checkers and documentation tools see plain
     imports. Each import in the block has the form `from module import name as name`. If a name is also the name of a
     submodule, the package exports what the submodule defines, as with a plain import.
 

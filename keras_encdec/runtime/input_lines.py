@@ -78,7 +78,7 @@ class InputLines:
     [b'one', b'two\r', b'three'] 3 False
     """
 
-    #: What has happened to the part of the file that progress shows.
+    #: How progress describes the part of the file that is done.
     done: ClassVar[str] = "read"
     # The lines of the standard input that were opened last: two readers at once would get alternate blocks.
     _standard_input: ClassVar["weakref.ref[InputLines] | None"] = None

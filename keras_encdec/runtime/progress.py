@@ -20,7 +20,7 @@ class CountedInput(Protocol):
     Attributes:
         size: int. Size of the file on disk in bytes, 0 when it is a pipe.
         size_done: int. Bytes read so far of the file on disk.
-        done: str. What has happened to the part that is counted, such as "read".
+        done: str. How progress describes the part that is done, such as "read".
     """
 
     @property

@@ -1,4 +1,4 @@
-"""The engine that works on a Ray cluster, see `keras_encdec.runtime.engines`."""
+"""The engine that processes shards on a Ray cluster, see `keras_encdec.runtime.engines`."""
 
 import collections
 import contextlib
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # Seconds to wait for a cluster to answer.
 PATIENCE = 10.0
-# Shards that an actor has at a time: it begins the second while the result of the first travels and is written.
+# Shards that an actor has at a time: it begins the second while the result of the first is sent and written.
 QUEUED = 2
 
 
@@ -164,7 +164,7 @@ class _Actors:
             self._pending[queues[actor][-1]] = shard, actor
 
     def _replace(self, actor: "ray.actor.ActorHandle", failed: "ray.ObjectRef", error: Exception) -> None:
-        """Starts an actor in place of one that has died, whose shards will be done again.
+        """Starts an actor in place of one that has died, whose shards will be processed again.
 
         Raises:
             InputError: if actors died repeatedly at the same shard, or before they started.
@@ -193,7 +193,7 @@ def _not_started(error: Exception) -> InputError:
 
 
 class _Actor:
-    """Does the work on shards, which it opens when the first shard comes."""
+    """Processes shards. It opens the work, such as loading models, when the first shard arrives."""
 
     _work: Work | None = None
 

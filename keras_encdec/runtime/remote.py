@@ -1,6 +1,6 @@
 """Files in object stores and on other machines, named by URLs such as s3://bucket/table.gz.
 
-This is the only module that knows fsspec, which needs the extra `remote`. `runtime.files`, `runtime.input_lines` and
+This is the only module that uses fsspec, which needs the extra `remote`. `runtime.files`, `runtime.input_lines` and
 `runtime.open_output` call it for URLs, so that tasks open local and remote files in the same way. Each store's own
 library sets addresses, credentials, time limits and retries, and reads its usual environment variables and
 configuration files.

@@ -24,7 +24,7 @@ from keras_encdec.runtime.remote import (
 from keras_encdec.runtime.unfinished import unfinished
 
 _BLOCK = 1 << 20
-# Files of a training that are not needed to use its model.
+# Files of a training run that are not needed to use its model.
 _CHECKPOINTS = {"last.keras", "previous.keras"}
 # Time of the last change, size and inode number of a file: if they differ, the file has changed.
 _Stamp = tuple[int, int, int]

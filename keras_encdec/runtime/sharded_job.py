@@ -51,7 +51,7 @@ class ShardedJob:
 
 @dataclasses.dataclass(frozen=True)
 class ShardedRun:
-    """The result of a job in shards, besides its files.
+    """The result of a job in shards, apart from its files.
 
     Attributes:
         written: Progress, of the lines.

@@ -61,7 +61,7 @@ class Shard:
 
 @dataclasses.dataclass(frozen=True)
 class ShardResult:
-    """The result of the work on a shard.
+    """The result of processing a shard.
 
     Attributes:
         outputs: tuple of bytes, the lines for each output file, with their line feeds.
@@ -220,7 +220,7 @@ class ShardFolder:
         return True
 
     def keep(self, shard: Shard, result: ShardResult) -> None:
-        """Writes the result of the work on a shard, and then the shard's record.
+        """Writes the result of a shard, and then the shard's record.
 
         Raises:
             InputError: if the disk is full or writing fails for another reason. The shard then does not count as done.
@@ -241,7 +241,7 @@ class ShardFolder:
         self.done[shard.number] = record
 
     def read(self, shard: int, number: int) -> bytes:
-        """Returns the result of the work on a shard for one output.
+        """Returns the result of a shard for one output.
 
         Args:
             shard: int. The number of the shard, which is done.
@@ -259,7 +259,7 @@ class ShardFolder:
                 data = b"".join(decompressed(io.BufferedReader(io.BytesIO(data)), _BLOCK))  # type: ignore[arg-type]
         if hashlib.sha256(data).hexdigest() != expected["sha256"]:
             self._forget(shard)
-            remedy = "run the same command again, which repeats the work on this part"
+            remedy = "run the same command again, which processes this part again"
             raise InputError("found a damaged part", "expected what was written", remedy, path)
         return data
 

@@ -103,7 +103,7 @@ def child_processes(number: int, begin: Callable[..., object] | None = None, *ar
     try:
         yield executor
     except BaseException:
-        # The pipe alone would not end a process while it is inside a long call of a library.
+        # The pipe alone would not end a process while it is inside a long library call.
         for process in context.started:
             process.kill()
         executor.shutdown(cancel_futures=True)
@@ -203,7 +203,7 @@ def in_order(
         executor: `concurrent.futures.Executor`.
         function: callable of one item.
         items: iterable, read as far as needed.
-        ahead: int. The number of further items that are submitted before the result of an item is waited for.
+        ahead: int. The number of further items that are submitted before waiting for the result of an item.
 
     Yields:
         the results of the function.

@@ -1,4 +1,4 @@
-"""Writes a file again with a model's scores."""
+"""Writes a copy of a file with a model's scores."""
 
 import contextlib
 import dataclasses
@@ -59,7 +59,7 @@ class ScoreSummary(ShardedFileSummary):
         remarks = ["; ".join(map(str, self.unknown_words)) + "."] if self.unknown_words else []
         remarks += [f"{counts}." for counts in self.ngrams]
         if self.before:
-            remarks.append(f"{self.before:,} of the lines were scored before, by a command that was interrupted.")
+            remarks.append(f"{self.before:,} of the lines were already scored by a command that was interrupted.")
         if self.malformed:
             remarks.append(f"{self.malformed:,} malformed lines {neutral}, or unchanged if they have no field for it.")
         if self.too_long:
@@ -88,7 +88,7 @@ def score_file(
     show: Callable[[str], object] | None = None,
     **values: object,
 ) -> ScoreSummary:
-    """Writes a file of pairs again, with the model's scores on each line.
+    """Writes a copy of a file of pairs with the model's scores on each line.
 
     A phrase table gets probabilities. TSV gets ln p in new columns, and so does parallel text, which is written as TSV.
     A Moses n-best list gets ln p as new features. The output has the same number of lines in the same order, and
@@ -108,8 +108,8 @@ def score_file(
             score; a ModelDirectory or a TextScorer of it. Optional.
         progress: function that takes the InputLines of the input and returns a Progress, such as `ReadingProgress`.
             Defaults to `Progress`, which shows nothing.
-        show: function that is called with sentences for the user before the work on shards starts: the disk space that
-            it needs, and the lines that an earlier call has scored. Defaults to `None`: nothing is shown.
+        show: function that is called with sentences for the user before the processing of shards starts: the disk space
+            that it needs, and the lines that an earlier call has scored. Defaults to `None`: nothing is shown.
         **values: options by name, which override those in `options`.
 
     Returns:

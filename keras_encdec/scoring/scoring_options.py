@@ -25,7 +25,7 @@ FEATURE_NAME = "RNN0"
 
 @dataclasses.dataclass(frozen=True)
 class ColumnOptions(Configuration):
-    """The columns that a local model or a server can add to a file besides ln p."""
+    """The columns that a local model or a server can add to a file in addition to ln p."""
 
     unknown_count: bool = hyperparameter(
         False,

@@ -37,9 +37,9 @@ class ShardScorer:
     Args:
         options: ScoringOptions.
         models: list of the path of the model and, if there is one, that of the reverse model. Unless the worker is a
-            process of its own, each may be any `ModelOrPath`.
+            separate process, each may be any `ModelOrPath`.
         sentences: Sentences, the sources of an n-best list; `None` for other formats.
-        own_process: bool. Whether the worker is a process of its own.
+        own_process: bool. Whether the worker is a separate process.
 
     Raises:
         InputError: if a model cannot be used.
@@ -50,8 +50,8 @@ class ShardScorer:
     ) -> None:
         self._options, self._sentences = options, sentences
         self._scorers = [TextScorer.open(model, options.dtype) for model in models]
-        # In this process, two threads score a shard each. A process of its own scores several windows of its shard at
-        # the same time.
+        # In this process, two threads score a shard each. A separate process scores several windows of its shard at the
+        # same time.
         self._side_by_side = WINDOWS_AT_ONCE if own_process else 1
         # A model of limited context counts the n-grams of all threads together, so one shard is scored at a time.
         counts = any(scorer.ngram_counts is not None for scorer in self._scorers)
@@ -117,7 +117,7 @@ def score_in_shards(
     progress: Callable[[InputLines], Progress],
     show: Callable[[str], object] | None,
 ) -> WrittenScores:
-    """Writes a file of pairs again, with the model's scores on each line, as `score_file` does, but in shards.
+    """Writes a copy of a file of pairs with the model's scores on each line, as `score_file` does, but in shards.
 
     Args:
         options: ScoringOptions.

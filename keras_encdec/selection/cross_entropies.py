@@ -50,7 +50,7 @@ class TranslationEntropies:
         flag: str. Name in error messages of the argument that gave the model. Defaults to "the model".
         end_weight: float. Number of tokens that the end of sequence counts as, more than 0 and at most 1,000. Defaults
             to `1.0`: the cross-entropy itself.
-        max_unknown: float. Largest share of the words of a side, so far, that the model may not know. Defaults to
+        max_unknown: float. Maximum share of the words of a side, so far, that may be unknown to the model. Defaults to
             `None`: no limit.
 
     Raises:
@@ -271,7 +271,7 @@ def open_entropies(
 
     Args:
         names: list of str, the names of the models, such as "model_dir".
-        models: dict of name to model, see `select_pairs`.
+        models: dict from name to model, see `select_pairs`.
         options: SelectionOptions.
 
     Raises:

@@ -64,7 +64,7 @@ class SelectionSummary(FileSummary):
     @property
     def remarks(self) -> list[str]:
         """Sentences for the user about the pairs."""
-        return [f"{self.before:,} of the pairs were scored before."] if self.before else []
+        return [f"{self.before:,} of the pairs were already scored."] if self.before else []
 
     def __str__(self) -> str:
         summary = f"{self.lines:,} of {self.pairs:,} pairs in {self.seconds:,.1f} s: {self._result}"
@@ -121,7 +121,8 @@ def select_pairs(
             gets -inf. Optional.
         progress: function that takes the InputLines that are read and returns a Progress, such as
             `ReadingProgress`. Defaults to `Progress`, which shows nothing.
-        show: function that is called with sentences for the user before the work on shards starts. Defaults to `None`.
+        show: function that is called with sentences for the user before the processing of shards starts. Defaults to
+            `None`.
         **values: options by name, which override those in `options`.
 
     Returns:

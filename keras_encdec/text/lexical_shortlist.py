@@ -32,7 +32,7 @@ class LexicalShortlist:
     themselves (names and numbers are copied), and the words that stand for unknown words.
 
     Args:
-        translations: dict of source word to its target words, the best first, see `read_translations`.
+        translations: dict from source word to its target words, the best first, see `read_translations`.
         vocabulary: Vocabulary of the targets.
         shortlist_words: int. Number of translations of each source word. Defaults to `100`.
         frequent_words: int. Number of most frequent target words. Defaults to `100`.
@@ -64,7 +64,7 @@ class LexicalShortlist:
         self.always_allowed_ids = np.array([*frequent, *unknown], np.int32)
         self._always_allowed = np.zeros(FIRST_WORD + len(words), bool)
         self._always_allowed[self.always_allowed_ids] = True
-        #: dict of source word to the ids of its translations, int array.
+        #: dict from source word to the ids of its translations, int array.
         self.translation_ids = {
             source: np.array([self._ids[word] for word in targets if word in self._ids][:shortlist_words], np.int32)
             for source, targets in translations.items()
@@ -125,7 +125,7 @@ class RareTranslations:
     cannot spell are left out: those of 50 or more characters, and those with unknown characters.
 
     Args:
-        translations: dict of source word to a dict of target word to t(target | source), see `read_translations`.
+        translations: dict from source word to a dict of target word to t(target | source), see `read_translations`.
         vocabulary: Vocabulary of the targets, with characters.
 
     Example:
@@ -139,7 +139,7 @@ class RareTranslations:
     def __init__(self, translations: Mapping[str, Mapping[str, float]], vocabulary: Vocabulary) -> None:
         assert vocabulary.characters is not None
         self._characters, self._shortlist = vocabulary.characters, frozenset(vocabulary.words)
-        #: dict of source word to a dict of those of its translations that a model spells to their probabilities.
+        #: dict from source word to a dict of those of its translations that a model spells to their probabilities.
         self.translations = {
             source: {word: probability for word, probability in targets.items() if self._is_spelled(word)}
             for source, targets in translations.items()
@@ -174,7 +174,7 @@ def read_translations(path: str | os.PathLike[str], encoding: str | None = None)
         encoding: str. The encoding, see `FileEncoding`. Defaults to `None`: UTF-8, and other bytes are an error.
 
     Returns:
-        dict of source word to a dict of target word to probability, the most probable first; equally probable ones in
+        dict from source word to a dict of target word to probability, the most probable first; equally probable ones in
         their order.
 
     Raises:

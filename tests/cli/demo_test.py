@@ -100,7 +100,7 @@ def test_files_of_the_user_are_not_replaced(tmp_path, name, settings, minutes, e
     file = tmp_path / name
     file.parent.mkdir(exist_ok=True)
     file.write_bytes(b"years of work")
-    if settings is not None:  # a training on the table of the package
+    if settings is not None:  # trained on the packaged table
         config, data = demonstration_settings(minutes=3)
         save_settings(file.parent, config.replace(**settings), data)
     process = in_process(COMMAND, f"--output_dir={scheme}{tmp_path}", f"--minutes={minutes}")

@@ -131,5 +131,5 @@ def test_a_hyper_parameter_is_one_line_and_the_code_that_uses_it(toy_architectur
     assert json.loads((tmp_path / "model" / "config.json").read_text())["model"]["window"] == 4
     assert "window = 4" in (tmp_path / "model" / "settings.toml").read_text()
     process = in_process(COMMAND, preset, *common, "--resume", "--updates=4", "--window=5")
-    fail(process, 2, "found --window=5, expected --window=4 as in the training to resume.")
+    fail(process, 2, "found --window=5, expected --window=4 as in the run to resume.")
     assert load_model(tmp_path / "model" / "best.keras").get_config()["window"] == 4

@@ -14,7 +14,7 @@ from keras_encdec.model_directory import replace_weights
 
 @pytest.fixture
 def model(model_dirs, tmp_path):
-    """A copy of a model directory to damage, its checksums recorded as by a training."""
+    """A copy of a model directory to damage, its checksums recorded as by a training run."""
     folder = shutil.copytree(model_dirs / "forward", tmp_path / "model")
     replace_weights(folder, shutil.copy(folder / "best.keras", folder / "new.keras"))
     return folder

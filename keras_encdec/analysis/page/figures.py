@@ -149,7 +149,7 @@ def draw_gates(gates: PhraseGates, order: np.ndarray) -> Figure:
 
 
 def draw_units(units: UnitGates) -> Figure:
-    """Draws how much each unit keeps against how often it resets."""
+    """Plots how much each unit keeps against how often it resets."""
     figure, axes = new_figure(4.4, 3.6)
     axes.plot(units.kept, 100 * units.resets, ".", color=BLUE, alpha=0.55)
     axes.set(xlabel="mean of the update gate z (1: keeps its state)", ylabel="words at which it resets, r < 0.5 (%)")

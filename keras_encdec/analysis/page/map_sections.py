@@ -15,7 +15,8 @@ from keras_encdec.analysis.vectors import Vectors
 
 # Numbers of rare words, and of their neighbours, that the page shows.
 SHOWN_RARE, NEIGHBOURS = 20, 5
-# Number of points in a region, whose names fit into its picture; least number of points of a map with regions.
+# Number of points in a region, so that their names fit into its picture; minimum number of points of a map with
+# regions.
 POINTS, FEWEST_POINTS = 25, 40
 #: Left, bottom, right and top of a part of a map.
 Box: TypeAlias = tuple[float, float, float, float]
@@ -46,7 +47,7 @@ def map_section(
         introduction: str. Explains the vectors, plain text.
         vectors: Vectors.
         points: float array `(n, 2)`, see `project`.
-        groups: dict of name to indices, which get colours of their own, see `word_groups`. Optional.
+        groups: dict from name to indices, which get their own colours, see `word_groups`. Optional.
     """
     boxes = map_regions(points)
     regions = dict(zip(REGION_NAMES, boxes, strict=False))
@@ -87,7 +88,7 @@ def map_section(
 
 
 def projector_files(vectors: Vectors) -> dict[str, bytes]:
-    """Writes the two files that TensorBoard's Embedding Projector loads: dict of file name to bytes."""
+    """Writes the two files that TensorBoard's Embedding Projector loads: dict from file name to bytes."""
     lines = "\n".join("\t".join(f"{number:.6g}" for number in row) for row in vectors.array.tolist())
     names = "\n".join(" ".join(name.split()) or "(empty)" for name in vectors.names)
     return {"vectors.tsv": f"{lines}\n".encode(), "metadata.tsv": utf8(f"{names}\n")}
@@ -128,7 +129,7 @@ def draw_map(
         points: float array `(n, 2)`.
         names: list of n str. If there is no room for all, the first names are written.
         regions: list of boxes, see `map_regions`.
-        groups: dict of name to indices, each of its own colour in the first panel. Defaults to `None`: one colour.
+        groups: dict from name to indices, each with its own colour in the first panel. Defaults to `None`: one colour.
     """
     panels = 1 + len(regions)
     columns = min(2, panels)

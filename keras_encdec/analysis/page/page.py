@@ -23,7 +23,7 @@ def page(title: str, facts: Mapping[str, str | int], notices: Sequence[str], sec
 
     Args:
         title: str. Plain text.
-        facts: dict of name to str or int, shown at the top.
+        facts: dict from name to str or int, shown at the top.
         notices: list of str. Sentences that are shown before the sections.
         sections: list of Section, in order.
 
@@ -178,8 +178,8 @@ class Section:
         title: str. Plain text.
         body: Markup, see `fill`.
         tables: dict of file name, without ".tsv", to Table.
-        pictures: dict of file name, without extension, to Drawing.
-        files: dict of path, relative to the report, to bytes, for other files.
+        pictures: dict from file name, without extension, to Drawing.
+        files: dict from path, relative to the report, to bytes, for other files.
     """
 
     name: str
@@ -190,7 +190,7 @@ class Section:
     files: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
 
     def paths(self) -> list[str]:
-        """Lists the paths of the section's files, relative to the report; of each figure, only the SVG file."""
+        """Lists the paths of the section's files, relative to the report; for each figure, only the SVG file."""
         tables, figures = (
             (f"tables/{name}.tsv" for name in self.tables),
             (f"figures/{name}.svg" for name in self.pictures),
@@ -207,7 +207,7 @@ class Section:
         )
 
 
-# Largest number of characters of a label; the rest is cut off.
+# Maximum number of characters of a label; the rest is cut off.
 LONGEST_LABEL = 100
 
 
@@ -224,9 +224,9 @@ class Scatter:
         unit: str. What a point stands for, in the plural, such as "phrases".
         axes: pair of pairs `(label, short label)`; `None` for a map, whose axes have no meaning.
         neighbours: pair of arrays `(n, k)`, indices and similarities of each point's neighbours. Optional.
-        regions: dict of name to box `(left, bottom, right, top)`. Each gets a button that zooms to it. Optional.
-        groups: dict of at most five names to int arrays, the indices of the points of each group. Each point is in one
-            group, which decides its colour. Optional.
+        regions: dict from name to box `(left, bottom, right, top)`. Each gets a button that zooms to it. Optional.
+        groups: dict from at most five names to int arrays, the indices of the points of each group. Each point is in
+            one group, which decides its colour. Optional.
         view: box that the figure shows first, with a button that shows it again. Defaults to `None`: all points.
     """
 

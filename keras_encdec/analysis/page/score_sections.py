@@ -205,7 +205,7 @@ def best_targets_section(phrases: Mapping[str, Sequence[Preferences]]) -> Sectio
     """Writes Table 2: the top three targets by the table and by the model.
 
     Args:
-        phrases: dict of kind, "frequent", "rare", "long" or "given", to list of Preferences.
+        phrases: dict from kind, "frequent", "rare", "long" or "given", to list of Preferences.
     """
     rows, shown = [], {}
     for kind, preferences in phrases.items():
@@ -233,7 +233,7 @@ def samples_section(phrases: Mapping[str, Sequence[SampledTargets]]) -> Section:
     """Writes Table 3: the best of the samples drawn from the model.
 
     Args:
-        phrases: dict of kind, "frequent", "rare", "long" or "given", to list of SampledTargets.
+        phrases: dict from kind, "frequent", "rare", "long" or "given", to list of SampledTargets.
     """
     rows, shown, samples = [], {}, 0
     for kind, sampled in phrases.items():

@@ -112,8 +112,9 @@ class SpelledWord:
     Attributes:
         word: str.
         count: int. Number of times that it was spelled.
-        in_references: int. In how many of these cases the reference of the sentence contains it.
-        was_trained: bool. Whether a target of the training has the word; `None` if the training data are gone.
+        in_references: int. Number of these cases in which the reference of the sentence contains it.
+        was_trained: bool. Whether the word occurs in a training target; `None` if the training data are no longer
+            there.
     """
 
     word: str
@@ -132,7 +133,7 @@ def spelled_words(
         translations, references: list of n lists of words.
 
     Returns:
-        list of SpelledWord: first those that no target of the training has, then the most frequent ones.
+        list of SpelledWord: first those that occur in no training target, then the most frequent ones.
     """
     known, trained = set(directory.target_vocabulary.words), _trained_words(directory)
     counts: collections.Counter[str] = collections.Counter()
@@ -150,7 +151,7 @@ def spelled_words(
 
 
 def _trained_words(directory: ModelDirectory) -> set[str] | None:
-    """Returns the rare words of the training targets, as they are spelled; `None` if the training data are gone."""
+    """Returns the rare words of the training targets, as spelled; `None` if the training data are not available."""
     folder, characters = directory.path / PREPARED, directory.target_vocabulary.characters
     if characters is None or not os.path.exists(folder / SUMMARY):
         return None
@@ -159,13 +160,13 @@ def _trained_words(directory: ModelDirectory) -> set[str] | None:
 
 
 def spelled_words_section(words: Sequence[SpelledWord]) -> Section:
-    """Writes which words a model spelled, and which of them no target of its training has.
+    """Writes which words a model spelled, and which of them occur in no training target.
 
     Args:
         words: list of SpelledWord, in order.
     """
     header = "word", "times", "in the reference", "in the training targets"
-    seen = {True: "yes", False: "no", None: "training data are gone"}
+    seen = {True: "yes", False: "no", None: "training data not available"}
     rows = [(word.word, word.count, word.in_references, seen[word.was_trained]) for word in words]
     new = [word for word in words if word.was_trained is False]
     body = fill(

@@ -18,7 +18,7 @@ from keras_encdec.trainers.reporting import TrainingRound
 
 @dataclasses.dataclass(frozen=True)
 class TrainingRun:
-    """The history of a training.
+    """The history of a training run.
 
     Attributes:
         name: str. The last two parts of the path of the model directory.
@@ -54,10 +54,10 @@ class TrainingRun:
 
 
 def read_training_run(folder: FilePath) -> TrainingRun | None:
-    """Reads the history of a training.
+    """Reads the history of a training run.
 
     Args:
-        folder: model directory, or the name of a model of the package.
+        folder: model directory, or the name of a packaged model.
 
     Returns:
         TrainingRun; `None` if the directory has no history, such as a copy for scoring.
@@ -150,7 +150,7 @@ def pruning_section(shares: Mapping[str, tuple[int, int]]) -> Section:
     """Writes the share of the weights that is pruned, by class and layer.
 
     Args:
-        shares: dict of the class's name to the number of its zeros and that of its weights, see `zero_counts`.
+        shares: dict from the class's name to the number of its zeros and that of its weights, see `zero_counts`.
     """
     zeros, weights = (sum(column) for column in zip(*shares.values(), strict=True))
     whole = 100 * zeros / weights

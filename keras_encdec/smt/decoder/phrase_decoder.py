@@ -65,7 +65,7 @@ class DecodingSummary(FileSummary):
         """Warnings for the user, as sentences."""
         remarks = []
         if self.before:
-            remarks.append(f"{self.before:,} of the sentences were translated before.")
+            remarks.append(f"{self.before:,} of the sentences were already translated.")
         if 0 < self.unknown_words == self.words:
             remarks.append(
                 "The table has no phrase of any sentence, so all words were copied. Check that it is the table for "
@@ -145,13 +145,14 @@ def decode_nbest(
         phrase_table: Moses phrase table with any number of scores, plain or gzipped.
         language_model: n-gram model of the target language: ARPA file, plain or gzipped, or binary file of KenLM.
         output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
-        weights: dict of feature to list of float, as `read_weights` returns it. A missing `UnknownWordPenalty0` counts
-            as 1. Defaults to `initial_weights`.
+        weights: dict from feature to list of float, as `read_weights` returns it. A missing `UnknownWordPenalty0`
+            counts as 1. Defaults to `initial_weights`.
         options: DecodingOptions. Defaults to `None`: those of the command.
-        other_weights: dict of feature to list of float; they replace those of the same names in `weights`. Optional.
+        other_weights: dict from feature to list of float; they replace those of the same names in `weights`. Optional.
         progress: function that takes the work to be counted and the name of its units, and returns a Progress, such
             as `ReadingProgress`. It is called for each step. Defaults to `Progress`, which shows nothing.
-        show: function that is called with sentences for the user before the work on shards starts. Defaults to `None`.
+        show: function that is called with sentences for the user before the processing of shards starts. Defaults to
+            `None`.
         **values: options by name, which override those in `options`.
 
     Returns:

@@ -52,7 +52,7 @@ class DecoderWeights(NamedTuple):
         """Checks weights that are given by the names of features.
 
         Args:
-            weights: dict of str to list of float, as `read_weights` returns it. `UnknownWordPenalty0` may be missing.
+            weights: dict from str to list of float, as `read_weights` returns it. `UnknownWordPenalty0` may be missing.
             num_scores: int. Number of scores on each line of the phrase table.
 
         Returns:
@@ -97,7 +97,7 @@ def initial_weights(num_scores: int) -> dict[str, list[float]]:
         num_scores: int. Number of scores on each line of the phrase table.
 
     Returns:
-        dict of str to list of float, by feature.
+        dict from str to list of float, by feature.
 
     Example:
 
@@ -214,7 +214,7 @@ class TranslationOptionFinder:
             words: list of str, without escapes.
 
         Returns:
-            dict of `(start, end)`, the end exclusive, to list of PhraseOption.
+            dict from `(start, end)`, the end exclusive, to list of PhraseOption.
         """
         spans = {}
         for start, end, source in source_phrases(words):

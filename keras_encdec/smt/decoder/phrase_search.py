@@ -157,7 +157,7 @@ class PhraseSearch:
 
         Args:
             length: int. Number of words in the sentence.
-            spans: dict of `(start, end)`, the end exclusive, to list of PhraseOption, the best first. Each single
+            spans: dict from `(start, end)`, the end exclusive, to list of PhraseOption, the best first. Each single
                 word has an option.
 
         Returns:

@@ -103,7 +103,7 @@ def evaluate_alignments(
                          default) or P (possible), and a confidence, which is ignored
 
     Args:
-        systems: dict of a system's name to the file of its links. Possible links of a system count as links.
+        systems: dict from a system's name to the file of its links. Possible links of a system count as links.
         reference: file of the reference links. Links that are not marked as possible are sure.
         possible: file of further links of the reference that are possible. Optional.
 

@@ -156,7 +156,7 @@ def evaluate(
 
     Args:
         references: files of reference translations, one sentence per line.
-        systems: dict of name to the system's files, one for each run.
+        systems: dict from name to the system's files, one for each run.
         baseline: the baseline's files, one for each run. Optional; without them no differences are tested.
         metrics: list of str, each "bleu", "chrf" or "ter". Defaults to BLEU.
         options: EvaluationOptions. Defaults to `None`: those of the command.

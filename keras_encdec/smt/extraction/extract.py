@@ -93,7 +93,7 @@ def extract_phrase_table(
     count(f) count(f, e) ||| |||`, where f is the source and e the target. Tokens are escaped, and lines are sorted by
     their bytes. See `score_phrases` for the scores and `extract_phrases` for what a phrase pair is.
 
-    The phrase pairs are sorted, merged and counted on the disk, in a hidden folder next to the output. Memory holds the
+    The phrase pairs are sorted, merged and counted on disk, in a hidden folder next to the output. Memory holds the
     vocabulary, the pairs of aligned words and the aligner's model, but not the text. The output appears when it is
     complete.
 
@@ -172,7 +172,7 @@ def _temporary_folder(output: FilePath) -> Iterator[str]:
         and (not os.path.exists(path) or stat.S_ISREG(os.stat(path).st_mode))
     )
     if is_file:
-        with explained(path, "to write temporary files beside it"), temporary_folder_beside(path) as folder:
+        with explained(path, "to write temporary files next to it"), temporary_folder_beside(path) as folder:
             yield folder
         return
     with tempfile.TemporaryDirectory(prefix="encdec-extract-") as folder, unfinished(folder):

@@ -1,4 +1,4 @@
-"""Sorts, merges and counts extracted phrase pairs on the disk.
+"""Sorts, merges and counts extracted phrase pairs on disk.
 
 A run is a file of lines `source ||| target ||| alignment`, tab, count, in the order of their bytes. All runs are cut
 at the same sources into ranges that fit in memory, so that ranges can be merged in parallel.

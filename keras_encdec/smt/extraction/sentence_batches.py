@@ -1,4 +1,4 @@
-"""Stores parallel sentences on the disk, in batches that several processes work on at the same time."""
+"""Stores parallel sentences on disk, in batches that several processes work on at the same time."""
 
 import collections
 import os

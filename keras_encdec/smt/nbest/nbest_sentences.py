@@ -113,7 +113,7 @@ def add_word_penalty(
     """Adds the feature `WordPenalty0`, minus the number of words, to the features of a hypothesis.
 
     Args:
-        features: dict of str to list of float, as `parse_features` returns it.
+        features: dict from str to list of float, as `parse_features` returns it.
         hypothesis: bytes. The hypothesis as it is written in the list.
         path: path of the n-best list, for errors. Optional.
         line: int. The line number, for errors. Optional.

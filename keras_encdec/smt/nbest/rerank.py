@@ -85,7 +85,7 @@ def rerank(
             lists, such as the penalty of unknown words, are not part of the new totals. Optional.
         options: RerankOptions. Defaults to `None`: those of the command. Hypotheses with equal totals keep their
             order.
-        other_weights: dict of feature name to list of float; they replace those of the same names in `weights`.
+        other_weights: dict from feature name to list of float; they replace those of the same names in `weights`.
             Optional.
         progress: function that takes the InputLines that are read and returns a Progress, such as
             `ReadingProgress`. Defaults to `Progress`, which shows nothing.

@@ -46,7 +46,7 @@ class NgramOptions(EncodingOption):
     )
     min_count: int = hyperparameter(
         1,
-        "Fewest occurrences of a word that the model has; all others are the unknown word. Default: 1, all words.",
+        "Minimum number of occurrences of a word that the model has; others become the unknown word. Default: 1.",
         minimum=1,
     )
 

@@ -153,7 +153,7 @@ def check_ngram_model(path: FilePath) -> None:
 
 
 def arpa_words(path: FilePath) -> frozenset[bytes] | None:
-    """Reads the words of an ARPA file, in its encoding; returns `None` for a binary file, which cannot be asked."""
+    """Reads the words of an ARPA file, in its encoding; returns `None` for a binary file, which does not list them."""
     with InputLines(path) as lines:
         words = set()
         for line in lines:

@@ -43,7 +43,7 @@ class TuningRound:
 
     Attributes:
         number: int, from 1.
-        weights: dict of feature to list of float. The weights that the sentences were translated with.
+        weights: dict from feature to list of float. The weights that the sentences were translated with.
         score: float. The metric's score of the best translations, 0 to 100.
         nbest: pathlib.Path of the n-best list; if it is remote, its URL, a str.
         seconds: float. Duration of translating and of the search for the next weights.
@@ -127,7 +127,7 @@ def tune_decoder(
         references: files of their translations, one sentence per line.
         phrase_table, language_model: see `decode_nbest`.
         output_dir: directory or its URL, which is made if it is missing.
-        weights: dict of feature to list of float, the initial weights. Defaults to `initial_weights`.
+        weights: dict from feature to list of float, the initial weights. Defaults to `initial_weights`.
         options: DecoderTuningOptions. Defaults to `None`, MERT for BLEU in at most 8 rounds.
         decoding: DecodingOptions. Defaults to `None`: those of `encdec-decode`.
         report: function that is called with each TuningRound when it is done. Defaults to one that does nothing.
@@ -270,7 +270,7 @@ class _RecordedDecoder:
 
         Args:
             number: int. The number of the round, from 1.
-            weights: dict of feature to list of float. The weights to translate with.
+            weights: dict from feature to list of float. The weights to translate with.
         """
         path = self.folder / f"run{number}.nbest.gz"
         if self._weights[number - 1 : number] != [weights] or not path.exists():

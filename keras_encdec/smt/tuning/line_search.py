@@ -7,7 +7,7 @@ import numpy as np
 from keras_encdec.smt.evaluation.corpus_metric import Array, Indices
 from keras_encdec.smt.tuning.nbest_features import NBestFeatures, first_of_each
 
-# Least width of a usable interval, relative to its farther end, or to 1 if that is larger. A step into a narrower
+# Minimum width of a usable interval, relative to its farther end, or to 1 if that is larger. A step into a narrower
 # interval may miss it.
 _NARROWEST = 1e-9
 

@@ -87,7 +87,7 @@ def tune(
             gets the weight 0. Optional.
         options: TuningOptions. Defaults to `None`: those of the command. See `mert`, `mira` and `pro` for the
             algorithms.
-        other_weights: dict of feature name to list of float; they replace those of the same names in `weights`.
+        other_weights: dict from feature name to list of float; they replace those of the same names in `weights`.
             Optional.
         test_nbest, test_references: held-out lists, which are only scored, and their references. Optional.
         report: function that is called with each TunedWeights when it is found. Defaults to one that does nothing.

@@ -12,7 +12,7 @@ class TunedWeights:
 
     Attributes:
         seed: int.
-        weights: dict of feature to list of float. The absolute values of all weights add up to 1.
+        weights: dict from feature to list of float. The absolute values of all weights add up to 1.
         score: float. The score, 0 to 100, of the hypotheses that have the highest totals with these weights.
         test_score: float. The score on the held-out lists; `None` without them.
         seconds: float. Duration of the search.

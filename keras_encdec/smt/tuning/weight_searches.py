@@ -7,7 +7,7 @@ from keras_encdec.smt.tuning.line_search import best_step
 from keras_encdec.smt.tuning.nbest_features import NBestFeatures
 
 RESTARTS = 10
-# Least gain in score with which another sweep over all directions follows.
+# Minimum gain in score after which another sweep over all directions follows.
 _LEAST_GAIN = 1e-3
 
 
@@ -23,7 +23,7 @@ def mert(nbest: NBestFeatures, weights: Array, rng: np.random.Generator, restart
         weights: float64 array `(values,)`, the initial weights. If all are 0, which ranks nothing, the first starting
             point is drawn at random, too.
         rng: generator of random numbers.
-        restarts: int. Number of starting points besides the first. Defaults to `10`.
+        restarts: int. Number of starting points after the first. Defaults to `10`.
 
     Returns:
         float64 array `(values,)`: the best weights.
