@@ -209,7 +209,7 @@ def prepared(line, served):
     """The command line as it is run here: training short and small, servers where they are."""
     if line.startswith("encdec-train"):
         line = re.sub(r"--(minutes|epochs)=\S+", SHORT, line)
-        if "sentences" in line or "--units" in line:
+        if re.search("sentences|hybrid|--units", line):
             line += f" {SMALL}"
     if line.startswith("encdec-distill"):
         line += " --updates=1 --beam_size=4"
