@@ -166,7 +166,7 @@ def check_scores(
         tolerance: float. Allowed difference in nats; below ln p = -10, it grows in proportion to -ln p.
 
     Raises:
-        InputError: when a score differs by more than the tolerance, or is NaN.
+        InputError: if a score differs by more than the tolerance, or is NaN.
     """
     expected = expected[: len(scores)]
     allowed = tolerance * np.maximum(1, np.abs(expected) / 10)
@@ -203,7 +203,7 @@ def read_pairs(
         tuple: list of pairs, source and target; int, the number of malformed lines that were skipped.
 
     Raises:
-        InputError: when the file cannot be read, or has no well-formed pair.
+        InputError: if the file cannot be read, or has no well-formed pair.
     """
     file_format = pair_format(format)
     if number == 0:

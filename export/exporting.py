@@ -75,9 +75,9 @@ def export_model(
 
     Raises:
         ConfigurationError: a ValueError, for options that contradict one another.
-        InputError: when the model cannot be read or has no source, the version exists or cannot be written, or its
-            scores differ from the model's; then nothing is published. Also when the backend of Keras is not TensorFlow.
-        ImportError: when tensorflow-serving-api is not installed.
+        InputError: if the model cannot be read or has no source, the version exists or cannot be written, or its
+            scores differ from the model's; then nothing is published. Also if the backend of Keras is not TensorFlow.
+        ImportError: if tensorflow-serving-api is not installed.
     """
     require_tensorflow()
     if os.path.exists(export_dir) and not os.path.isdir(export_dir):
@@ -132,7 +132,7 @@ def load_served_directory(path: str | os.PathLike[str]) -> ModelDirectory:
     """Loads a model directory, and checks that its model has a source: language models are not served.
 
     Raises:
-        InputError: when the directory cannot be loaded, see `ModelDirectory.load`, or holds a language model.
+        InputError: if the directory cannot be loaded, see `ModelDirectory.load`, or holds a language model.
     """
     directory = ModelDirectory.load(path)
     check_has_source(directory.model.has_source, path, remedy=NOT_SERVED)
@@ -188,7 +188,7 @@ def check_version(
         ScoreDifference.
 
     Raises:
-        InputError: when the version does not load or score, or its scores differ.
+        InputError: if the version does not load or score, or its scores differ.
     """
     remedy = (
         "nothing was published: export again, and if that fails too, train the model again or use the version of "

@@ -44,7 +44,7 @@ class ModelsConfig:
             its URL if it is a copy of a remote folder.
 
     Raises:
-        InputError: when the file cannot be read or parsed, or names another model for this folder.
+        InputError: if the file cannot be read or parsed, or names another model for this folder.
     """
 
     def __init__(self, export_dir: str | os.PathLike[str], name: str, base_path: str | None = None) -> None:
@@ -148,7 +148,7 @@ def move_stable_label(export_dir: FilePath, model_name: str, version: int, base_
         pathlib.Path of `models.config`; for a remote folder its URL, a str.
 
     Raises:
-        InputError: when there is no such version, or `models.config` names another model for the folder.
+        InputError: if there is no such version, or `models.config` names another model for the folder.
     """
     with export_folder(export_dir) as folder:
         _require_version(folder, version)
@@ -167,7 +167,7 @@ def remove_version(export_dir: FilePath, model_name: str, version: int, base_pat
         base_path: str. See `ModelsConfig`. Optional.
 
     Raises:
-        InputError: when there is no such version, it has the label `stable`, or `models.config` names another model for
+        InputError: if there is no such version, it has the label `stable`, or `models.config` names another model for
             the folder.
     """
     with export_folder(export_dir) as folder:

@@ -142,7 +142,7 @@ def write_saved_model(
         TranslationModel in float32 with the weights as they are stored, see `rounded_model`.
 
     Raises:
-        RuntimeError: when a server could not run the graph, because of an error in this package.
+        RuntimeError: if a server could not run the graph, because of an error in this package.
     """
     with tempfile.TemporaryDirectory() as assets:
         served = ServedModel(directory, assets, config, tokenization)

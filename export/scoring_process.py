@@ -31,7 +31,7 @@ def saved_model(path: str, runs: Sequence[Run], text: bool) -> list[list[float]]
         list of lists of float: for each run, ln p of each pair in nats.
 
     Raises:
-        ImportError: when tensorflow-text is needed and not installed.
+        ImportError: if tensorflow-text is needed and not installed.
     """
     # `None` makes every later import of them an error; typeshed does not declare it. TensorFlow imports Keras only if
     # it can.

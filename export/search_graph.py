@@ -98,7 +98,7 @@ def search_in_graph(
         SearchResults.
 
     Raises:
-        ConfigurationError: a ValueError, when the sampler needs attention and the decoder has none.
+        ConfigurationError: a ValueError, if the sampler needs attention and the decoder has none.
     """
     sampler.check_attention(decoder.has_attention)
     sources, width = tf.size(limits), tf.reduce_max(tf.concat([[1], limits], 0))

@@ -54,8 +54,8 @@ class ServedModel:
         resources: tf.Module of the tables and weights that the functions use. It must be saved with them.
 
     Raises:
-        ConfigurationError: a ValueError, when options in `config` need attention and the model has none.
-        InputError: when the dictionary cannot be read.
+        ConfigurationError: a ValueError, if options in `config` need attention and the model has none.
+        InputError: if the dictionary cannot be read.
     """
 
     def __init__(

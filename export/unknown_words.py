@@ -111,11 +111,11 @@ def _whole_words(pieces: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """
     begins = tf.strings.regex_full_match(pieces, f"(?s){WORD_START_MARK}.*")
     are_sentencepieces = tf.reduce_any(begins, axis=1)
-    goes_on = tf.pad(tf.strings.regex_full_match(pieces, f"(?s).*{CONTINUATION_MARK}"), [[0, 0], [1, 0]])[:, :-1]
-    goes_on |= are_sentencepieces[:, None] & ~begins
+    continues_word = tf.pad(tf.strings.regex_full_match(pieces, f"(?s).*{CONTINUATION_MARK}"), [[0, 0], [1, 0]])[:, :-1]
+    continues_word |= are_sentencepieces[:, None] & ~begins
     # No word continues from the previous source, or into padding.
     is_first = tf.range(tf.shape(pieces)[1]) == 0
-    numbers = tf.cumsum(tf.reshape(tf.cast(~goes_on | is_first | (pieces == ""), tf.int32), (-1,))) - 1
+    numbers = tf.cumsum(tf.reshape(tf.cast(~continues_word | is_first | (pieces == ""), tf.int32), (-1,))) - 1
     flat = tf.reshape(pieces, (-1,))
     joined = tf.strings.unsorted_segment_join(flat, numbers, tf.size(flat), separator=" ")
     whole = tf.strings.regex_replace(tf.gather(joined, numbers), f"{CONTINUATION_MARK}$", "")

@@ -80,8 +80,8 @@ def verify_export(
 
     Raises:
         ConfigurationError: a ValueError, for options that cannot be used.
-        InputError: when scores differ, a file of the version has changed since the export, or the model, the version or
-            a pair cannot be read or scored. Also when the backend of Keras is not TensorFlow.
+        InputError: if scores differ, a file of the version has changed since the export, or the model, the version or
+            a pair cannot be read or scored. Also if the backend of Keras is not TensorFlow.
     """
     require_tensorflow()
     options = VerificationOptions.combined(options, values)
@@ -157,7 +157,7 @@ def process_scores(
         list of float64 arrays.
 
     Raises:
-        InputError: when the process fails.
+        InputError: if the process fails.
     """
     done = subprocess.run(
         command, input=json.dumps(request), capture_output=True, text=True, env={**os.environ, **environment}

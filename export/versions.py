@@ -44,7 +44,7 @@ def version_folder(export_dir: str | os.PathLike[str], version: int | None = Non
         version: int. Number of the version. Defaults to `None`: the newest.
 
     Raises:
-        InputError: when there is no such version.
+        InputError: if there is no such version.
     """
     there = versions(export_dir)
     number = version or max(there, default=0)
@@ -84,13 +84,13 @@ def check_new_version(export_dir: str | os.PathLike[str], version: int | None) -
         version: int. Number of the version; `None` for the next one.
 
     Raises:
-        InputError: when that version exists, or its number is too small or too large for a server.
+        InputError: if that version exists, or its number is too small or too large for a server.
     """
     export_dir = pathlib.Path(export_dir)
     if version is not None and not 1 <= version <= LARGEST_VERSION:
         raise _out_of_range(version, export_dir)
     if version and os.path.lexists(export_dir / str(version)):
-        raise _taken(export_dir / str(version))
+        raise _version_exists(export_dir / str(version))
 
 
 @dataclasses.dataclass
@@ -123,7 +123,7 @@ def new_version(export_dir: str | os.PathLike[str], version: int | None = None, 
         NewVersion.
 
     Raises:
-        InputError: when that version exists, or its number is too small or too large for a server.
+        InputError: if that version exists, or its number is too small or too large for a server.
     """
     export_dir = pathlib.Path(export_dir)
     export_dir.mkdir(parents=True, exist_ok=True)
@@ -169,7 +169,7 @@ def locked(folder: str | os.PathLike[str], wait: bool = True) -> Iterator[None]:
         wait: bool. Whether to wait while another process holds the lock. Defaults to `True`.
 
     Raises:
-        BlockingIOError: when another process holds the lock, and `wait` is false.
+        BlockingIOError: if another process holds the lock, and `wait` is false.
     """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -185,7 +185,7 @@ def _published(path: pathlib.Path, export_dir: pathlib.Path, version: int | None
         if number > LARGEST_VERSION:
             raise _out_of_range(number, export_dir)
         if os.path.lexists(export_dir / str(number)):
-            raise _taken(export_dir / str(number))
+            raise _version_exists(export_dir / str(number))
         os.rename(path, export_dir / str(number))
         return number
 
@@ -195,7 +195,7 @@ def _out_of_range(number: int, export_dir: pathlib.Path) -> InputError:
     return InputError(f"found {number} for the new version", expected, "give another --version", export_dir)
 
 
-def _taken(path: pathlib.Path) -> InputError:
+def _version_exists(path: pathlib.Path) -> InputError:
     return InputError(
         "found an existing version",
         "expected a new number",
@@ -246,7 +246,7 @@ def read_description(version: pathlib.Path) -> Description:
         version: pathlib.Path of the version's folder.
 
     Raises:
-        InputError: when the description is missing or cannot be parsed.
+        InputError: if the description is missing or cannot be parsed.
     """
     path = version / "assets.extra" / DESCRIPTION
     try:
@@ -294,7 +294,7 @@ def check_unchanged(version: pathlib.Path) -> None:
         version: pathlib.Path of the version's folder.
 
     Raises:
-        InputError: when a file has changed or is missing, or the description cannot be parsed.
+        InputError: if a file has changed or is missing, or the description cannot be parsed.
     """
     for name, expected in read_description(version).checksums.items():
         if file_checksum(version / name) != expected:
@@ -316,7 +316,7 @@ def check_exported_from(model: TrainedModel, version: pathlib.Path) -> None:
         version: pathlib.Path of the version's folder.
 
     Raises:
-        InputError: for another model, or when its weights or the description cannot be read.
+        InputError: for another model, or if its weights or the description cannot be read.
     """
     exported = read_description(version).model_weights
     check_has_weights(model.path / WEIGHTS_FILE)

@@ -69,8 +69,8 @@ def average_models(model_dirs: Sequence[FilePath], output: FilePath) -> Averagin
 
     Raises:
         ConfigurationError: a ValueError, for fewer than two models.
-        InputError: when a model cannot be loaded, differs from the first one in its vocabularies or sizes, or was
-            trained from other weights; and when the output exists or cannot be written.
+        InputError: if a model cannot be loaded, differs from the first one in its vocabularies or sizes, or was
+            trained from other weights; and if the output exists or cannot be written.
 
     Example:
 
@@ -149,7 +149,7 @@ def write_derived_model(directory: ModelDirectory, output: FilePath) -> int:
         int. Bytes of the new file of weights.
 
     Raises:
-        InputError: when the output exists or cannot be written.
+        InputError: if the output exists or cannot be written.
     """
     check_absent(output)
     if is_url(output):

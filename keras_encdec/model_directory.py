@@ -229,7 +229,7 @@ def load_model(path: str | os.PathLike, compiled: bool = False) -> TranslationMo
         compiled: bool. Whether to load the optimizer, too. Defaults to `False`.
 
     Raises:
-        InputError: when the file does not exist, cannot be read, or is not a model of this package, and when the
+        InputError: if the file does not exist, cannot be read, or is not a model of this package, and if the
             temporary folder has no room for the weights of a pruned model.
     """
     path = path / WEIGHTS if (path := model_path(path)).is_dir() else path
@@ -278,7 +278,7 @@ def replace_weights(folder: pathlib.Path, written: pathlib.Path) -> None:
         written: the file, in the same folder; it is renamed.
 
     Raises:
-        InputError: when `config.json` cannot be written.
+        InputError: if `config.json` cannot be written.
     """
     weights, checksum = folder / WEIGHTS, file_checksum(written)
     if weights.exists():
@@ -297,7 +297,7 @@ def record_remark(folder: pathlib.Path, remark: str | None) -> None:
         remark: str. A sentence; `None` removes an earlier one.
 
     Raises:
-        InputError: when `config.json` cannot be written.
+        InputError: if `config.json` cannot be written.
     """
     config = json.loads((folder / CONFIG).read_bytes())
     if config.get("remark") != remark:

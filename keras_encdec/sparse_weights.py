@@ -79,7 +79,7 @@ def decoded(parts: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarr
         shape: tuple of int.
 
     Raises:
-        ValueError: when the parts contradict each other or the shape.
+        ValueError: if the parts contradict each other or the shape.
     """
     columns = shape[-1] if shape else 1
     size = int(np.prod(shape, dtype=np.int64))
@@ -161,7 +161,7 @@ def dense_file(path: FilePath) -> Iterator[pathlib.Path]:
         pathlib.Path: the file itself if it is not sparse; otherwise a temporary one, removed at the end of the block.
 
     Raises:
-        ValueError: when the parts of a sparse array in it contradict each other.
+        ValueError: if the parts of a sparse array in it contradict each other.
         KeyError, OSError, zipfile.BadZipFile: for other damage.
     """
     path = pathlib.Path(path)

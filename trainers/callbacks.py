@@ -45,7 +45,7 @@ class ValidationBleu(keras.callbacks.Callback):
             characters. Defaults to none.
 
     Raises:
-        ImportError: when sacrebleu is not installed.
+        ImportError: if sacrebleu is not installed.
     """
 
     def __init__(

@@ -104,7 +104,7 @@ class Checkpoints(keras.callbacks.Callback):
         rounds: list of dicts from name to value, a dict for each round so far, as in `history.json`.
 
     Raises:
-        InputError: when the training has diverged, and then nothing is saved; when the disk is full.
+        InputError: if the training has diverged, and then nothing is saved; or if the disk is full.
         StoppedInRound: after a signal within a round.
     """
 

@@ -75,7 +75,7 @@ def fit(
         tuple: Checkpoints with the rounds; Budget with the time and the signal.
 
     Raises:
-        InputError: when the training diverges, the disk is full, or there are no saved rounds to average.
+        InputError: if the training diverges, the disk is full, or there are no saved rounds to average.
     """
     model, progress = state
     updates = _updates_at_most(config, batches)
@@ -95,8 +95,8 @@ def fit(
     bleu = _validation_bleu(config, model, validation)
     checkpoints = _checkpoints(config, progress, batches, validation, folder, budget, saved)
     pruning = _gradual_pruning(config, model, budget)
-    # A training killed in its first round has no best model, so that round must end even if the budget is spent. So
-    # must a round with all that is to be pruned.
+    # A run that was killed in its first round has no best model, so that round must end even if the budget is spent. So
+    # must a round in which all requested weights are pruned.
     needs_round = not progress.rounds or pruning is not None and pruning.is_late
     if has_rounds := needs_round or budget.done < 1.0 and not checkpoints.out_of_patience:
         record = ending.enter_context(ProgressRecord(_TASK, folder / PROGRESS)) if replicas.is_chief else None

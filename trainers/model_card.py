@@ -67,7 +67,7 @@ class ModelCard:
         """Writes the card into the model directory, unless the card there is the user's.
 
         Raises:
-            InputError: when it cannot be written.
+            InputError: if it cannot be written.
         """
         path = self.directory.path / CARD
         if path.exists():

@@ -58,8 +58,8 @@ def prepare_pairs(
         tuple: ModelDirectory without a model; PreparedPairs.
 
     Raises:
-        ConfigurationError: when `data.reverse` differs from that of the run to resume.
-        InputError: when an input file cannot be used.
+        ConfigurationError: if `data.reverse` differs from that of the run to resume.
+        InputError: if an input file cannot be used.
     """
     _check_validation_files(config, data)
     directory = None
@@ -174,7 +174,7 @@ def validation_batches(
         tuple: Batches to validate on, `None` if no pair can be held out; range, the indices of the pairs to train on.
 
     Raises:
-        InputError: when a validation file cannot be used.
+        InputError: if a validation file cannot be used.
     """
     if data.validation:
         folder = directory.path / VALIDATION
@@ -285,7 +285,7 @@ def load_initial_model(config: TrainingConfig, data: TrainingData) -> ModelDirec
     Raises:
         ConfigurationError: a ValueError, for a setting that differs from the model's: a hyper-parameter, the direction
             or the tokenization.
-        InputError: when the model cannot be loaded, or has no pruned weights to keep.
+        InputError: if the model cannot be loaded, or has no pruned weights to keep.
     """
     assert config.initial_model is not None
     directory = ModelDirectory.load(config.initial_model)

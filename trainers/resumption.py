@@ -124,7 +124,7 @@ def save_model(folder: pathlib.Path, name: str, model: keras.Model, progress: Pr
         progress: Progress, for a checkpoint. Defaults to `None`.
 
     Raises:
-        InputError: when the disk is full.
+        InputError: if the disk is full.
     """
     partial = folder / f"{PARTIAL}{name}"
     try:
@@ -175,7 +175,7 @@ def load_checkpoint(folder: str | os.PathLike[str], replicas: Replicas | None = 
         replicas: Replicas to train on. All of their processes must call this function. Defaults to one device.
 
     Raises:
-        InputError: when there is no checkpoint, or none can be loaded.
+        InputError: if there is no checkpoint, or none can be loaded.
     """
     folder, replicas = pathlib.Path(folder), replicas or Replicas()
     errors = []

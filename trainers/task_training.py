@@ -124,7 +124,7 @@ def prepare_tasks(
         reporter: TrainingReporter, which gets counts of the pairs and words.
 
     Raises:
-        InputError: when a file cannot be used, or a task has no pairs.
+        InputError: if a file cannot be used, or a task has no pairs.
     """
     directories, pairs = {tasks.main: main}, {}
     if not resume:

@@ -105,7 +105,7 @@ def train(
     Raises:
         ConfigurationError: a ValueError, for settings that contradict one another or differ from those of the run to
             resume, and for a directory that already contains a model, unless `resume` is true.
-        InputError: when an input file cannot be used, another process trains in the directory, the directory belongs to
+        InputError: if an input file cannot be used, another process trains in the directory, the directory belongs to
             the package, the training diverges, the disk is full, or no checkpoint of the run to resume can be loaded.
 
     Example:

@@ -330,7 +330,7 @@ class TrainingConfig(Configuration):
 
         Raises:
             ConfigurationError: a ValueError, for unknown names and wrong values.
-            InputError: when the preset cannot be read or contains an unknown name.
+            InputError: if the preset cannot be read or contains an unknown name.
         """
         known = load_preset(preset)
         training, model = dict(known.table(cls, "training")), values.pop("model", None) or {}

@@ -69,7 +69,7 @@ def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
     """Whether a folder contains a training run that can be resumed.
 
     Raises:
-        InputError: when there is a trained model, but no checkpoint of its training.
+        InputError: if there is a trained model, but no checkpoint of its training.
     """
     folder = pathlib.Path(folder)
     if checkpoints_in(folder):
@@ -115,7 +115,7 @@ def check_resumed(config: TrainingConfig, data: TrainingData, tasks: TrainingTas
 
     Raises:
         ConfigurationError: a ValueError, which names the settings that differ.
-        InputError: when the configuration of the model in the directory cannot be read.
+        InputError: if the configuration of the model in the directory cannot be read.
     """
     if is_url(model_dir) or not has_checkpoint(model_dir):
         return
@@ -137,7 +137,7 @@ def check_same_direction(reverse: bool, data: TrainingData, folder: pathlib.Path
         folder: path of the model directory.
 
     Raises:
-        ConfigurationError: a ValueError, when it differs.
+        ConfigurationError: a ValueError, if it differs.
     """
     if reverse != data.reverse:
         raise ConfigurationError("%s was trained %s {reverse}", folder, "with" if reverse else "without")

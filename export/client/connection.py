@@ -100,7 +100,7 @@ def connect(address: str, model: ModelName, deadline: float = DEADLINE, connecti
 
     Raises:
         ConfigurationError: a ValueError, for an invalid address.
-        ImportError: when the protocol's libraries are not installed.
+        ImportError: if the protocol's libraries are not installed.
     """
     if not is_server_address(address):
         raise ConfigurationError("found {server}=%s, expected host:port, or http://host:port for REST", address)
@@ -134,7 +134,7 @@ def retrying(patience: float, closed: threading.Event | None = None, address: st
         tenacity.Retrying, which several threads may call.
 
     Raises:
-        ImportError: when tenacity is not installed.
+        ImportError: if tenacity is not installed.
     """
     try:
         import tenacity

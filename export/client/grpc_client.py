@@ -96,7 +96,7 @@ class GrpcClient:
             dict from name to array.
 
         Raises:
-            ServerError: when the call fails.
+            ServerError: if the call fails.
         """
         # An output_filter would not help: a server prepares and queues each set of outputs separately, and the other
         # outputs are small.

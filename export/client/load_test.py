@@ -80,9 +80,9 @@ def measure_server(
 
     Raises:
         ConfigurationError: a ValueError, for options that contradict one another, and for an invalid address.
-        InputError: when the input cannot be read or has no pairs; or when a request fails before the measurement,
+        InputError: if the input cannot be read or has no pairs; or if a request fails before the measurement,
             unless the server refuses its pairs and `options.on_error` is "keep".
-        ImportError: when the protocol's libraries are not installed.
+        ImportError: if the protocol's libraries are not installed.
     """
     options = ClientOptions.combined(options, values)
     patience = PATIENCE if options.patience is None else options.patience

@@ -110,7 +110,7 @@ def server_health(server: str, options: ConnectionOptions | None = None, **value
         ModelStatus.
 
     Raises:
-        InputError: when the server does not answer, or has no such model, version or label.
+        InputError: if the server does not answer, or has no such model, version or label.
         ConfigurationError: a ValueError, for an invalid address, or a version together with a label.
     """
     options = ConnectionOptions.combined(options, values)

@@ -85,8 +85,8 @@ def score_file_with_server(
 
     Raises:
         ConfigurationError: a ValueError, for options that contradict one another, and for an invalid address.
-        InputError: when the input cannot be read, the output cannot be written, or the server does not score.
-        ImportError: when the protocol's libraries are not installed.
+        InputError: if the input cannot be read, the output cannot be written, or the server does not score.
+        ImportError: if the protocol's libraries are not installed.
     """
     options = ClientOptions.combined(options, values)
     file_format = pair_format(options.format)
@@ -161,7 +161,7 @@ class ServedLines:
             list that holds a single list of bytes: the lines, without line feeds.
 
         Raises:
-            InputError: when the server fails or, unless `keep` is set, refuses a line.
+            InputError: if the server fails or, unless `keep` is set, refuses a line.
         """
         return [self._lines(*window)]
 
@@ -211,8 +211,8 @@ class ServedScorer:
         patience: float. Seconds for which a call is repeated while the server is UNAVAILABLE.
 
     Raises:
-        ServerError: when the call for the model's signatures fails.
-        InputError: when the model lacks the signature "score" or "score_tokens".
+        ServerError: if the call for the model's signatures fails.
+        InputError: if the model lacks the signature "score" or "score_tokens".
     """
 
     def __init__(self, server: Server, patience: float) -> None:
@@ -251,7 +251,7 @@ class ServedScorer:
         """See `PairScorer.score_pairs`. Makes a single call to the server.
 
         Raises:
-            ServerError: when the call fails.
+            ServerError: if the call fails.
             ValueError: for `attention=True`, because a served model does not return attention with scores.
         """
         if attention:

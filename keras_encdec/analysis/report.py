@@ -116,9 +116,9 @@ def report(
         ReportSummary.
 
     Raises:
-        ImportError: when the extra `analysis` is not installed.
+        ImportError: if the extra `analysis` is not installed.
         ConfigurationError: a ValueError, for a target without a source, or phrases without a table.
-        InputError: when a model or an input file cannot be used, or the folder cannot be written to.
+        InputError: if a model or an input file cannot be used, or the folder cannot be written to.
 
     Example:
 

@@ -198,7 +198,7 @@ def bleu_by_length(
         tuple: float, BLEU of all sentences; list of LengthBleu, the shortest first.
 
     Raises:
-        ImportError: when sacrebleu is not installed.
+        ImportError: if sacrebleu is not installed.
     """
     metric = CorpusMetric("bleu", [list(references)])
     counts = metric.corpus_counts(translations)

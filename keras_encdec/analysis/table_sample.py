@@ -93,7 +93,7 @@ def read_preferences(path: FilePath, model_score: int, encoding: str | None = No
         Preferences.
 
     Raises:
-        InputError: when the table cannot be read.
+        InputError: if the table cannot be read.
     """
     current = None
     with PhraseTableReader(path, encoding) as table:
@@ -118,7 +118,7 @@ def source_count(raw: bytes, lines: InputLines) -> float:
         lines: InputLines of the table, for the error.
 
     Raises:
-        InputError: when the count is not a finite number.
+        InputError: if the count is not a finite number.
     """
     fields = raw.split(b"|||")
     counts = split_tokens(fields[4].strip(FIELD_SPACE)) if len(fields) > 4 else []
@@ -232,7 +232,7 @@ def read_table_sample(
         TableSample.
 
     Raises:
-        InputError: when the table cannot be read, has lines of fewer than three scores, or lacks a given phrase.
+        InputError: if the table cannot be read, has lines of fewer than three scores, or lacks a given phrase.
     """
     lines: Reservoir[TablePair] = Reservoir(pairs, f"pairs {seed}")
     long_phrases: Reservoir[str] = Reservoir(phrases, f"long {seed}")

@@ -32,8 +32,9 @@ class SafeSums:
         """Returns results whose sums are exact.
 
         Args:
-            compute: callable of `careful`, see `log_sum_exp`, to results.
-            sums: callable of results to the log-sum-exps in them that are in use, an array in nats.
+            compute: function that takes `careful`, see `log_sum_exp`, and returns results.
+            sums: function that takes the results and returns the log-sum-exps in them that are in use, an array in
+                nats.
         """
         if not self._careful:
             results = compute(False)

@@ -47,11 +47,11 @@ def train_function_by_shape(
 
     Args:
         new_step: callable that makes a step, which is compiled at its first call.
-        begin: callable of the shapes, called before each compilation.
+        begin: function that is called with the shapes before each compilation.
         compilation: Compilation, which counts the shapes and the seconds of their first steps.
 
     Returns:
-        callable of an iterator of batches, as `keras.Model.train_function`.
+        callable that takes an iterator of batches, as `keras.Model.train_function`.
     """
     steps: dict[Shapes, Callable[[Batch], Structure]] = {}
 

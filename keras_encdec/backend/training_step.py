@@ -79,8 +79,8 @@ class StepCompilation:
 
         Args:
             model: TranslationModel.
-            begin: callable of the shapes of the parts of a batch, called before the step is compiled for them. Defaults
-                to one that does nothing.
+            begin: function that is called with the shapes of the parts of a batch before the step is compiled for them.
+                Defaults to one that does nothing.
             replicas: Replicas that share the step. Defaults to one device.
 
         Returns:
@@ -194,7 +194,7 @@ def training_stream(
     """Makes an endless stream of batches for `model.fit`.
 
     Args:
-        make_batches: callable without arguments to an iterable of dicts "source" and "target", int32 arrays.
+        make_batches: callable without arguments that returns an iterable of dicts "source" and "target", int32 arrays.
     """
     if backend_name() == "tensorflow":
         return tf_dataset(make_batches)
@@ -207,7 +207,7 @@ def evaluation_batches(
     """Makes a set of batches, for `model.evaluate` and for validation in `model.fit`.
 
     Args:
-        make_batches: callable without arguments to a list of dicts "source" and "target", int32 arrays.
+        make_batches: callable without arguments that returns a list of dicts "source" and "target", int32 arrays.
     """
     return tf_dataset(make_batches) if backend_name() == "tensorflow" else _BatchList(make_batches())
 

@@ -55,9 +55,10 @@ class Command:
     Attributes:
         name: str, such as "encdec-train".
         define_flags: callable that defines the command's flags in an `absl.flags.FlagValues`.
-        work: callable of the parsed `FlagValues`. It returns the exit status, or `None` for 0. It raises `UsageError`
-            or `ConfigurationError` for wrong use, and `InputError`, `OSError` or `ImportError` for failed work. It
-            imports Keras and other slow modules itself, so that `--help` and errors in flags do not wait for them.
+        work: callable that takes the parsed `FlagValues`. It returns the exit status, or `None` for 0. It raises
+            `UsageError` or `ConfigurationError` for wrong use, and `InputError`, `OSError` or `ImportError` for failed
+            work. It imports Keras and other slow modules itself, so that `--help` and errors in flags do not wait for
+            them.
         required: names of the flags that must be given.
         flag_names: dict from hyper-parameter to the name of its flag, where they differ.
         interrupted: str. Message shown when a signal ends the command. Defaults to `INTERRUPTED`, "interrupted; no

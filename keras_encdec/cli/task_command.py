@@ -49,8 +49,8 @@ def task_command(
 
     Args:
         name: str, such as "encdec-score".
-        work: callable of a dict from argument to value (`None` if it is not given) and of the options. The docstring of
-            its module is the description in `--help`. See `Command` for what it may return and raise.
+        work: callable that takes a dict from argument to value (`None` if it is not given), and the options. The
+            docstring of its module is the description in `--help`. See `Command` for what it may return and raise.
         options: class of the options. Each option becomes a flag, made from its declaration.
         required: dict from argument to help: files and folders that must be given. The help of an argument that may be
             given several times is `Repeated`; its value is a list.

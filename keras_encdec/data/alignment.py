@@ -93,8 +93,8 @@ def align(
 
     Raises:
         ConfigurationError: a ValueError, for an unknown aligner or symmetrization.
-        ImportError: when sil-thot is not installed.
-        InputError: when the two sides differ in length or a sentence has no words.
+        ImportError: if sil-thot is not installed.
+        InputError: if the two sides differ in length or a sentence has no words.
     """
     check_aligner(aligner, symmetrization)
     _check(source_sentences, target_sentences)
@@ -192,7 +192,7 @@ def check_aligner(aligner: str = DEFAULT_ALIGNER, symmetrization: str = DEFAULT_
 
     Raises:
         ConfigurationError: a ValueError, for an unknown aligner or symmetrization.
-        ImportError: when sil-thot is not installed.
+        ImportError: if sil-thot is not installed.
     """
     if aligner not in ALIGNERS:
         raise ConfigurationError("found {aligner}=%r, expected one of %s", aligner, ", ".join(ALIGNERS))
@@ -211,7 +211,7 @@ def longest_sentence(aligner: str = DEFAULT_ALIGNER) -> int:
     """Returns the maximum number of words in a sentence for an aligner; longer sentences get no links.
 
     Raises:
-        ImportError: when sil-thot is not installed.
+        ImportError: if sil-thot is not installed.
     """
     check_aligner(aligner)
     import thot.alignment

@@ -57,7 +57,7 @@ def open_pairs(
         with `lines` for progress and the number of `malformed` lines.
 
     Raises:
-        InputError: when a file cannot be read, and for a malformed line with "stop".
+        InputError: if a file cannot be read, and for a malformed line with "stop".
         ValueError: for a format that is not registered.
     """
     known = pair_format(format)
@@ -145,7 +145,7 @@ def open_aligned_pairs(
         `open_pairs` gives it. Links are pairs of source position and target position.
 
     Raises:
-        ImportError: when sil-thot is needed and is not installed.
+        ImportError: if sil-thot is needed and is not installed.
         InputError: for links that do not fit the pairs, with file and line; and as `open_pairs`.
     """
     known = pair_format(format)
@@ -222,9 +222,9 @@ def tf_dataset(make_batches: Callable[[], Iterable[dict[str, "Ids"]]]) -> "tf.da
     """Makes a tf.data pipeline that reads and pads batches in the background.
 
     Args:
-        make_batches: callable without arguments to an iterable of dicts "source" and "target"
-            `(batch, width)`, int32, of any widths, and further int32 arrays of rare words, of any shapes. It is called
-            for every pass, and once to learn the names and ranks of the arrays.
+        make_batches: callable without arguments that returns an iterable of dicts "source" and "target" `(batch,
+            width)`, int32, of any widths, and further int32 arrays of rare words, of any shapes. It is called for every
+            pass, and once to learn the names and ranks of the arrays.
 
     Returns:
         `tf.data.Dataset` of these dicts.

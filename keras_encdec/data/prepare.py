@@ -61,7 +61,7 @@ class PreparedPairs:
         spellings: dict from "source" and "target", the sides with characters, to uint16 arrays `(words, 51)`.
 
     Raises:
-        InputError: when the folder holds no complete prepared set.
+        InputError: if the folder holds no complete prepared set.
     """
 
     def __init__(self, folder: FilePath) -> None:
@@ -174,8 +174,8 @@ def prepare(
         tuple: PreparedPairs, the source Vocabulary and the target Vocabulary.
 
     Raises:
-        InputError: when no pair is left, when a side has no word but `UNKNOWN_WORD`, when the folder has other files,
-            or when the disk is full.
+        InputError: if no pair is left, if a side has no word but `UNKNOWN_WORD`, if the folder has other files,
+            or if the disk is full.
         ValueError: for a larger `max_length`.
     """
     if max_length > LONGEST:

@@ -114,7 +114,7 @@ def generate_file(
 
     Raises:
         ConfigurationError: a ValueError, for options that contradict one another or the model.
-        InputError: when a model, the input or the output cannot be used.
+        InputError: if a model, the input or the output cannot be used.
 
     Example:
 
@@ -263,7 +263,7 @@ class ShardGenerator:
         options: GenerationOptions.
 
     Raises:
-        InputError: when a model cannot be used.
+        InputError: if a model cannot be used.
     """
 
     def __init__(self, model_dirs: ModelsOrGenerator, sampler: Sampler, options: GenerationOptions) -> None:

@@ -28,7 +28,7 @@ from keras_encdec.trained_model import check_can_translate
 CHARACTER_BEAM = 5
 # Batches that are searched at the same time on a CPU, so that one computes while the other waits for a processor, for
 # Python or for the end of a product; `benchmarks/translation.py` measures the benefit. PyTorch gains nothing.
-# TensorFlow gains in long jobs, but would compile anew at each start: the names of the programs in its cache depend on
+# TensorFlow gains in long jobs, but would compile again at each start: the names of the programs in its cache depend on
 # the order in which they are compiled.
 SIDE_BY_SIDE = {"tensorflow": 1, "jax": 2, "torch": 1}
 

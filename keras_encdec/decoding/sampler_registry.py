@@ -57,7 +57,7 @@ def register_sampler(
             name, the sampler's default options, no inputs other than the source, and several targets per source.
 
     Raises:
-        ValueError: when another sampler has the name or the signature, and for a sampler that needs random numbers
+        ValueError: if another sampler has the name or the signature, and for a sampler that needs random numbers
             without an input "seed".
     """
     entry = RegisteredSampler(

@@ -253,7 +253,8 @@ def batch_candidates(words: Sequence[np.ndarray], groups: int, width: Callable[[
     Args:
         words: list of int arrays, the ids of each source from `with_special_ids`.
         groups: int. Number of groups of neighbouring sources that share a row; a divisor of the number of sources.
-        width: callable from the number of words of the largest group to the width, which is at least this number.
+        width: function that takes the number of words of the largest group and returns the width, which is at least
+            that.
 
     Returns:
         Candidates.

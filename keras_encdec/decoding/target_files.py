@@ -154,7 +154,7 @@ class TargetFiles:
             results: for each source its hypotheses: at least one, the best first.
 
         Raises:
-            InputError: when the encoding lacks a character of a target.
+            InputError: if the encoding lacks a character of a target.
         """
         for number, (source, hypotheses) in enumerate(zip(sources, results, strict=True), start=first):
             self._output.write(self._encoded(self._writer.lines(number, source, hypotheses), number))

@@ -56,7 +56,7 @@ class Attention(keras.layers.Layer):
         source_time)`.
 
     Raises:
-        ValueError: for an unknown score, for `score_units` without "concat", and when built on widths that do not fit
+        ValueError: for an unknown score, for `score_units` without "concat", and if built on widths that do not fit
             the score.
 
     Reference:

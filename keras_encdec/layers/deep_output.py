@@ -29,7 +29,7 @@ class Maxout(keras.layers.Layer):
         float tensor `(..., units)`.
 
     Raises:
-        ValueError: if `units` or `pool_size` is not a whole number, 1 or more; and when built on inputs whose width is
+        ValueError: if `units` or `pool_size` is not a whole number, 1 or more; and if built on inputs whose width is
             not `units * pool_size`.
 
     Example:

@@ -81,7 +81,7 @@ def prune_model(
 
     Raises:
         ConfigurationError: a ValueError, for an option out of bounds.
-        InputError: when the model cannot be loaded or already has this share of zeros, or the output exists or cannot
+        InputError: if the model cannot be loaded or already has this share of zeros, or the output exists or cannot
             be written.
 
     Reference:

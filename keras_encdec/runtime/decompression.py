@@ -85,8 +85,8 @@ def _members(
     Args:
         file: what to read.
         size: int. The maximum number of bytes to read, and to yield, at once.
-        members_at: callable of the number of bytes that were read last and are still to be decompressed. It returns the
-            data of the members that begin there if they are known, and skips these. Defaults to none.
+        members_at: function that takes the number of bytes that were read last and are still to be decompressed, and
+            returns the data of the members that begin there if they are known, and skips these. Defaults to none.
     """
     data = file.read1(size)
     while data:

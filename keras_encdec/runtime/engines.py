@@ -52,7 +52,7 @@ def completed(
 
     Args:
         executor: `concurrent.futures.Executor`.
-        function: callable of one item.
+        function: callable that takes one item.
         items: iterable, read as far as needed.
         ahead: int. The maximum number of items that are submitted and not yet yielded.
 
@@ -93,8 +93,8 @@ def do_missing(
         opener: WorkOpener.
         shards: iterable of all Shards of the input.
         written: Progress, to which the lines of all shards are added.
-        check: callable of the counts of each shard, in order: it is called as soon as the shard and all before it are
-            done, and may raise an error to stop the work. Defaults to no check.
+        check: function that is called with the counts of each shard, in order, as soon as the shard and all before it
+            are done, and may raise an error to stop the work. Defaults to no check.
 
     Returns:
         tuple of the number of all shards, and of the number of lines in the shards that had been done before.

@@ -42,8 +42,8 @@ class StagedFolder:
         existing: bool. Whether to copy the files of the remote folder to it at the start. Defaults to `False`.
         last: list of str. Names of the files to upload last, in this order, because they refer to the others. Optional.
         first: str. Name of a folder in it whose files are uploaded first. Optional.
-        only: callable of the name of a remote file, relative to the folder, which says whether to copy it. The folders
-            of files that are not copied are created empty. Defaults to all files.
+        only: function that takes the name of a remote file, relative to the folder, and returns whether to copy it. The
+            folders of files that are not copied are created empty. Defaults to all files.
         after_errors: bool. Whether to upload the files after an exception, too, so that the work can continue later.
             Defaults to `False`.
 

@@ -19,7 +19,7 @@ def read_parsed(path: FilePath, parse: Callable[[str], object]) -> dict[str, Jso
 
     Args:
         path: the file.
-        parse: callable from the file's text to a value, such as `json.loads`. It raises ValueError.
+        parse: function that converts the file's text to a value, such as `json.loads`. It raises ValueError.
 
     Returns:
         dict.

@@ -81,16 +81,16 @@ def run_in_shards(
         job: ShardedJob.
         engine: Engine.
         opener: WorkOpener.
-        prepare: callable of the first shard, before the work begins. It returns the `context` of all shards. Defaults
-            to no context.
-        finish: callable of an ExitStack, in which it opens further outputs and writes them, before any output appears.
-            Defaults to no further outputs.
-        join: callable of the ShardFolder and the number of shards, all done, which writes the outputs. Defaults to
-            `None`: the parts of the shards one after another, and then what `finish` writes.
+        prepare: function that is called with the first shard before the work begins, and returns the `context` of all
+            shards. Defaults to no context.
+        finish: function that is called with an ExitStack, in which it opens further outputs and writes them, before any
+            output appears. Defaults to no further outputs.
+        join: function that is called with the ShardFolder and the number of shards, all done, and writes the outputs.
+            Defaults to `None`: the parts of the shards one after another, and then what `finish` writes.
         check: see `do_missing`. Defaults to no check.
-        progress: callable of the InputLines of the first input, which returns a Progress. Defaults to `Progress`, which
-            shows nothing.
-        show: callable of a sentence for the user: the disk space that the job needs. Optional.
+        progress: function that is called with the InputLines of the first input, and returns a Progress. Defaults to
+            `Progress`, which shows nothing.
+        show: function that is called with a sentence for the user: the disk space that the job needs. Optional.
 
     Returns:
         ShardedRun.

@@ -78,8 +78,8 @@ def windows(items: Iterable[Item], size: int, group: Callable[[Item], object] | 
     Args:
         items: iterable.
         size: int.
-        group: callable of an item. Neighbours for which it returns the same value, except `None`, stay in the same
-            list, unless that would get longer than twice `size`. Optional.
+        group: function that takes an item. Neighbours for which it returns the same value, except `None`, stay in the
+            same list, unless that would get longer than twice `size`. Optional.
 
     Example:
 
@@ -111,7 +111,7 @@ def cut(
             others.
         window_lines: int. Lines that the work takes at once; a shard contains whole `windows`.
         shard_windows: int. Windows in a shard. Defaults to `1`.
-        group: callable of a line of the first file, see `windows`. Optional.
+        group: function that takes a line of the first file, see `windows`. Optional.
 
     Yields:
         Shard.

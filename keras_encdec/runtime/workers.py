@@ -201,7 +201,7 @@ def in_order(
 
     Args:
         executor: `concurrent.futures.Executor`.
-        function: callable of one item.
+        function: callable that takes one item.
         items: iterable, read as far as needed.
         ahead: int. The number of further items that are submitted before waiting for the result of an item.
 
@@ -237,7 +237,7 @@ def handle_stop_signals(handler: Handler) -> dict[int, FormerHandler]:
     Outside the main thread it does nothing, because only the main thread can set handlers.
 
     Args:
-        handler: callable of the signal's number and the interrupted frame.
+        handler: callable that takes the signal's number and the interrupted frame.
 
     Returns:
         dict from a signal to its former handler, for `restore_handlers`.

@@ -93,7 +93,7 @@ def join_bpe(pieces: Sequence[str]) -> str:
     >>> join_bpe(["a", "transl@@", "at@@", "ion", "Mün@@", "<unk>"])
     'a translation Mün <unk>'
     """
-    return (" ".join(_with_unknown_apart(pieces, False)) + " ").replace(CONTINUATION_MARK + " ", "").strip(" ")
+    return (" ".join(_separate_unknown(pieces, False)) + " ").replace(CONTINUATION_MARK + " ", "").strip(" ")
 
 
 def join_sentencepiece(pieces: Sequence[str]) -> str:
@@ -106,7 +106,7 @@ def join_sentencepiece(pieces: Sequence[str]) -> str:
     >>> join_sentencepiece(["\u2581a", "\u2581transl", "ation", "<unk>"])
     'a translation <unk>'
     """
-    pieces = " ".join(_with_unknown_apart(pieces, True)).split(" ")
+    pieces = " ".join(_separate_unknown(pieces, True)).split(" ")
     return "".join(pieces).replace(WORD_START_MARK, " ").strip(" ")
 
 
@@ -125,14 +125,14 @@ def word_around(pieces: Sequence[str], i: int) -> list[str]:
     """
     sentencepieces = are_sentencepieces(pieces)
 
-    def goes_on(j: int) -> bool:
+    def continues_word(j: int) -> bool:
         before, piece = pieces[j - 1 : j + 1]
         return before.endswith(CONTINUATION_MARK) or sentencepieces and not piece.startswith(WORD_START_MARK)
 
     start, stop = i, i + 1
-    while start > 0 and goes_on(start):
+    while start > 0 and continues_word(start):
         start -= 1
-    while stop < len(pieces) and goes_on(stop):
+    while stop < len(pieces) and continues_word(stop):
         stop += 1
     return list(pieces[start:stop])
 
@@ -171,7 +171,7 @@ def words_apart(pieces: Sequence[str], indices: Collection[int], sentencepieces:
     return apart
 
 
-def _with_unknown_apart(pieces: Sequence[str], sentencepieces: bool) -> list[str]:
+def _separate_unknown(pieces: Sequence[str], sentencepieces: bool) -> list[str]:
     unknown = [j for j, piece in enumerate(pieces) if stands_for_unknown(piece)]
     return words_apart(pieces, unknown, sentencepieces)
 

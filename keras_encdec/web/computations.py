@@ -47,8 +47,8 @@ class Computations:
             the result of the function.
 
         Raises:
-            ReplacedError: when a newer function with the same key arrived before this one began.
-            BusyError: when too many functions are waiting.
+            ReplacedError: if a newer function with the same key arrived before this one began.
+            BusyError: if too many functions are waiting.
         """
         if self._waiting >= MOST_WAITING and key not in self._latest:
             raise BusyError

@@ -148,7 +148,7 @@ class Endpoint:
             dict from name to value, without the name of the page.
 
         Raises:
-            InputError: when a field is missing, unknown or out of bounds.
+            InputError: if a field is missing, unknown or out of bounds.
         """
         if not isinstance(body, Mapping):
             raise InputError("found no JSON object", f"expected one with {self._names()}")

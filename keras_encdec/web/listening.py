@@ -14,7 +14,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
         port: int. 0 for any free port.
 
     Raises:
-        InputError: when the port is taken or may not be used, or the address belongs to no network of this machine.
+        InputError: if the port is taken or may not be used, or the address belongs to no network of this machine.
     """
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -43,7 +43,7 @@ def known_phrases(
         list of str, words separated by spaces; empty if there is no data.
 
     Raises:
-        InputError: when a file cannot be read.
+        InputError: if a file cannot be read.
     """
     if phrase_table is not None:
         with PhraseTableReader(phrase_table, encoding) as table:

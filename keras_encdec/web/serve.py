@@ -50,8 +50,8 @@ def serve(
 
     Raises:
         ConfigurationError: a ValueError, for a phrase table together with a text.
-        InputError: when the model or a file cannot be used, or the port is taken.
-        KeyboardInterrupt: when the user interrupts it.
+        InputError: if the model or a file cannot be used, or the port is taken.
+        KeyboardInterrupt: if the user interrupts it.
 
     Example:
 

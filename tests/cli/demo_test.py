@@ -77,7 +77,7 @@ def test_the_report_is_left_out_without_the_libraries_that_draw(tmp_path, capsys
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert demonstration_report(tmp_path / "model", tmp_path / "table", tmp_path / "report") is None
-    assert 'Left out. The report needs matplotlib, which is not installed: pip install "keras-encdec[analysis]".' in (
+    assert 'Skipped: The report needs matplotlib, which is not installed: pip install "keras-encdec[analysis]".' in (
         capsys.readouterr().out
     )
 

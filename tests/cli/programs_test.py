@@ -185,7 +185,7 @@ WRONG_MODELS = [
     ("train", [*RESUMED, "--batch_size=4"], "--batch_size=4, expected --units=8, --batch_size=3"),
     ("train", [*RESUMED, "--batch_size=3"], "found --units=1000, expected --units=8 as in the run to resume"),
     ("train", [*RESUMED, "--batch_size=3", "--units=8", "--reverse"], "was trained without --reverse"),
-    ("train", [RESUMED[0], *RESUMED[2:], "--tasks=tasks.toml"], "found --tasks, expected none as in the training"),
+    ("train", [RESUMED[0], *RESUMED[2:], "--tasks=tasks.toml"], "found --tasks, expected none as in the run to resume"),
     (
         "train",
         [*NEW, "--initial_model=dense", "--keep_pruned"],
@@ -222,7 +222,7 @@ WRONG_MODELS = [
 
 
 def save_description(folder, **values):
-    """Writes what commands read of a model before Keras is imported: all of it but the weights."""
+    """Writes the files of a model that commands read before Keras is imported: all but the weights."""
     folder.mkdir()
     config = {"format": 1, "direction": "forward", "tokenization": None, "has_source": True, "sha256": {}, "model": {}}
     (folder / "config.json").write_text(json.dumps({**config, "architecture": "encdec", **values}))
@@ -292,7 +292,7 @@ assert "keras" not in sys.modules
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_an_interrupt_while_a_command_is_imported_is_one_line(name):
-    """Also where Python ignores exceptions, as in callbacks of an import."""
+    """Also where Python ignores exceptions, as in import callbacks."""
     module, _, function = SCRIPTS[name].partition(":")
     interrupted = f"""
 import contextlib, signal, sys

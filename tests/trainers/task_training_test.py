@@ -1,4 +1,4 @@
-"""Trainings of several tasks: what they write, how they are resumed, and what is refused."""
+"""Training on several tasks: what it writes, how it is resumed, and what is refused."""
 
 import collections
 import itertools
@@ -65,7 +65,7 @@ def train_tasks(file, model_dir, resume=False, **settings):
 
 @pytest.fixture(scope="module")
 def several(tasks_file, tmp_path_factory):
-    """A training of all tasks: the result and the lines."""
+    """A run with all tasks: the result and the lines."""
     return train_tasks(tasks_file, tmp_path_factory.mktemp("several") / "model", updates=12, average_rounds=2)
 
 
@@ -150,7 +150,7 @@ def test_the_data_of_a_task_are_read_as_those_of_all_tasks_and_validated_on_thei
 
 
 @pytest.mark.usefixtures("eager")
-def test_the_settings_of_each_task_are_those_of_the_resumed_training(tasks_file, tmp_path):
+def test_the_settings_of_each_task_are_those_of_the_resumed_run(tasks_file, tmp_path):
     for updates in (1, 2):
         train_tasks(tasks_file, tmp_path / "model", resume=updates > 1, updates=updates, round_updates=1)
     for folder in (tmp_path / "model", tmp_path / "model" / "tasks" / "copy"):
@@ -162,7 +162,7 @@ def test_a_model_of_one_task_has_no_other(model_dirs):
         ModelDirectory.load(model_dirs / "forward", task="fr")
 
 
-def test_a_resumed_training_ends_with_the_same_weights(tasks_file, tmp_path):
+def test_a_resumed_run_ends_with_the_same_weights(tasks_file, tmp_path):
     """Also when it is stopped within a round, between updates of different tasks."""
     limits = {"updates": 6, "round_updates": 4, "checkpoint_minutes": 1e-9, "schedule": "linear"}
     limits |= {"label_smoothing": 0.1}
@@ -195,7 +195,7 @@ def test_a_resumed_training_ends_with_the_same_weights(tasks_file, tmp_path):
 
 
 @pytest.mark.usefixtures("eager")
-def test_a_resumed_training_keeps_its_tasks(several, tasks_file, tmp_path):
+def test_a_resumed_run_keeps_its_tasks(several, tasks_file, tmp_path):
     path = shutil.copytree(several[0].model_dir, tmp_path / "model")
     shutil.copytree(tasks_file.parent, tmp_path / "files")
 
@@ -203,7 +203,7 @@ def test_a_resumed_training_keeps_its_tasks(several, tasks_file, tmp_path):
         (tmp_path / "files" / "tasks.toml").write_text(TASKS.replace(old, new))
         return train_tasks(tmp_path / "files" / "tasks.toml", path, resume=True, updates=12, average_rounds=2)
 
-    with pytest.raises(ConfigurationError, match=r"found ratio=0.6 in \[tasks.copy\], expected 0.5 as in the training"):
+    with pytest.raises(ConfigurationError, match=r"found ratio=0.6 in \[tasks.copy\], expected 0.5 as in the run"):
         resumed("ratio = 0.5", "ratio = 0.6")
     with pytest.raises(ConfigurationError, match=r"found the task same in tasks, expected none of this name as"):
         resumed("tasks.copy", "tasks.same")

@@ -63,7 +63,7 @@ def read_training_run(folder: FilePath) -> TrainingRun | None:
         TrainingRun; `None` if the directory has no history, such as a copy for scoring.
 
     Raises:
-        InputError: when there is no such directory, or its history is invalid.
+        InputError: if there is no such directory, or its history is invalid.
     """
     folder = model_path(folder)
     if not folder.is_dir():

@@ -161,7 +161,7 @@ def decode_nbest(
     Raises:
         ConfigurationError: a ValueError, for options that cannot be used.
         ImportError: if kenlm is not installed, which the extra `ngram` installs.
-        InputError: when a file cannot be read, the weights do not fit the table, or a sentence is too long.
+        InputError: if a file cannot be read, the weights do not fit the table, or a sentence is too long.
 
     Example:
 

@@ -59,7 +59,7 @@ class DecoderWeights(NamedTuple):
             DecoderWeights.
 
         Raises:
-            InputError: when a weight is too large, a feature has no weights or a wrong number of weights, or a
+            InputError: if a weight is too large, a feature has no weights or a wrong number of weights, or a
                 feature that the decoder does not compute has a weight other than 0.
         """
         lengths = {**dict.fromkeys(_INITIAL, 1), TRANSLATION_MODEL: num_scores, UNKNOWN_WORD_PENALTY: 1}
@@ -163,7 +163,7 @@ def read_phrases(
         PhraseTable.
 
     Raises:
-        InputError: when the table cannot be read, or has a negative score.
+        InputError: if the table cannot be read, or has a negative score.
     """
     phrases: dict[str, list[tuple[str, tuple[float, ...]]]] = {}
     for record in records:

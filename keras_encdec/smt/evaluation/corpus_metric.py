@@ -41,7 +41,7 @@ class CorpusMetric:
 
     Raises:
         ConfigurationError: a ValueError, for an unknown name or tokenizer.
-        ImportError: when sacrebleu is not installed.
+        ImportError: if sacrebleu is not installed.
 
     Example:
 
@@ -195,7 +195,7 @@ def read_references(paths: Sequence[FilePath], encoding: str | None = None, unes
         list of lists of str, one for each file.
 
     Raises:
-        InputError: when a file cannot be read, or its number of lines differs from that of the first.
+        InputError: if a file cannot be read, or its number of lines differs from that of the first.
     """
     files = [read_text(path, encoding, unescaped) for path in paths]
     for path, sentences in zip(paths, files, strict=True):

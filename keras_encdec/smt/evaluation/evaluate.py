@@ -167,8 +167,8 @@ def evaluate(
 
     Raises:
         ConfigurationError: a ValueError, for options and metrics that cannot be used.
-        ImportError: when sacrebleu is not installed.
-        InputError: when a file cannot be read, or its number of lines differs from that of the references.
+        ImportError: if sacrebleu is not installed.
+        InputError: if a file cannot be read, or its number of lines differs from that of the references.
 
     Example:
 

@@ -54,7 +54,7 @@ class CountSmoothing:
 
     Raises:
         ConfigurationError: a ValueError, for another name.
-        InputError: for Kneser-Ney, when no pair was extracted exactly once, exactly twice or exactly three times.
+        InputError: for Kneser-Ney, if no pair was extracted exactly once, exactly twice or exactly three times.
 
     Reference:
         - Foster, Kuhn and Johnson, 2006, "Phrasetable Smoothing for Statistical Machine Translation" (EMNLP)

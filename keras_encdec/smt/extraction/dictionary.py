@@ -193,8 +193,8 @@ def write_dictionary(
 
     Raises:
         ConfigurationError: a ValueError, for options that cannot be used, or not together.
-        ImportError: when sil-thot is needed and is not installed.
-        InputError: when the pairs or the alignment cannot be used.
+        ImportError: if sil-thot is needed and is not installed.
+        InputError: if the pairs or the alignment cannot be used.
 
     Example:
 

@@ -117,8 +117,8 @@ def extract_phrase_table(
 
     Raises:
         ConfigurationError: a ValueError, for options that cannot be used, or not together.
-        ImportError: when sil-thot is needed and is not installed.
-        InputError: when the text or the alignment cannot be used.
+        ImportError: if sil-thot is needed and is not installed.
+        InputError: if the text or the alignment cannot be used.
 
     Example:
 

@@ -20,7 +20,7 @@ def raw_text_tokenizer(options: RawTextOptions) -> Tokenizer | None:
     """Makes a tokenizer for raw text; returns `None` for tokenized text.
 
     Raises:
-        ImportError: when tensorflow-text is needed and is not installed.
+        ImportError: if tensorflow-text is needed and is not installed.
     """
     return Tokenizer(lowercase=options.lowercase) if options.tokenize else None
 

@@ -32,7 +32,7 @@ def extract_phrases(
         list of `(source_start, source_end, target_start, target_end)`, ends exclusive.
 
     Raises:
-        ValueError: when an alignment point lies outside the sentences.
+        ValueError: if an alignment point lies outside the sentences.
 
     Example:
 

@@ -175,7 +175,7 @@ class SentencePairReader:
             progress: see `extract_phrase_table`.
 
         Raises:
-            InputError: when the text or the alignment cannot be used.
+            InputError: if the text or the alignment cannot be used.
         """
         with self._format.open_reader(
             self._path, self._source, self._options.encoding, self._options.on_error

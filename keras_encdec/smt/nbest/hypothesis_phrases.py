@@ -87,7 +87,7 @@ def find_segmentation(
         comes first in `options`; then the next phrases decide in the same way.
 
     Raises:
-        SearchGivenUp: when it finds no segmentation within a million partial segmentations.
+        SearchGivenUp: if it finds no segmentation within a million partial segmentations.
     """
     sums = (source_words, features.phrases or 0, *features.scores)
     tolerances = (0.5, 0.5 if features.phrases is not None else math.inf, *map(_tolerance, features.scores))
@@ -240,11 +240,11 @@ class HypothesisPhrases:
             list of PositionedPhrase, in the order of the hypothesis.
 
         Raises:
-            MalformedLine: a ValueError with `found` and `expected`, when the phrases are not found.
+            MalformedLine: a ValueError with `found` and `expected`, if the phrases are not found.
         """
         spans = parse_segmentation(line, len(self._source), len(words))
         if spans is not None:
-            return self._fitting([self._at(span, words) for span in spans], line)
+            return self._fitting([self._lines_of_span(span, words) for span in spans], line)
         phrases = find_segmentation(
             self._options, len(self._source), words, self._scores.longest, self._features(line.split(b"|||")[2])
         )
@@ -269,7 +269,7 @@ class HypothesisPhrases:
         }
         return self._scores.options(self._source, targets | {""})
 
-    def _at(self, span: PhraseSpan, words: Sequence[str]) -> list[PositionedPhrase]:
+    def _lines_of_span(self, span: PhraseSpan, words: Sequence[str]) -> list[PositionedPhrase]:
         """Returns the lines of the table with the pair of a span."""
         target = " ".join(words[span.target_start : span.target_end])
         options = self._scores.options_at(self._source, span.source_start, span.source_end, target)

@@ -42,7 +42,7 @@ class NBestHypothesis:
             path: path of the list, for errors.
 
         Raises:
-            InputError: when its bytes are invalid in the encoding.
+            InputError: if its bytes are invalid in the encoding.
         """
         return model_words(encoding.decode_line(self.parsed.hypothesis, path, self.line_number))
 
@@ -119,7 +119,7 @@ def add_word_penalty(
         line: int. The line number, for errors. Optional.
 
     Raises:
-        InputError: when the hypothesis has the feature already.
+        InputError: if the hypothesis has the feature already.
 
     Example:
 
@@ -143,7 +143,7 @@ def with_word_penalty(hypothesis: NBestHypothesis, path: FilePath | None = None)
         NBestHypothesis.
 
     Raises:
-        InputError: when the hypothesis has the feature already.
+        InputError: if the hypothesis has the feature already.
     """
     features = parse_features(hypothesis.parsed.features)
     add_word_penalty(features, hypothesis.parsed.hypothesis, path, hypothesis.line_number)

@@ -89,7 +89,7 @@ def add_ngram_posteriors(
 
     Raises:
         ConfigurationError: a ValueError, for options that cannot be used.
-        InputError: when a list or the output cannot be used, or a sentence has no translations.
+        InputError: if a list or the output cannot be used, or a sentence has no translations.
 
     Example:
 

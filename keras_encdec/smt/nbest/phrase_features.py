@@ -151,7 +151,7 @@ def add_phrase_features(
 
     Raises:
         ConfigurationError: a ValueError, for options and features that cannot be used.
-        InputError: when an input or the output cannot be used.
+        InputError: if an input or the output cannot be used.
 
     Example:
 

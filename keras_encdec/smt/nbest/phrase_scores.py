@@ -125,7 +125,7 @@ def read_phrase_scores(
         PhraseScores. As in Moses, ln of a score is at least -100.
 
     Raises:
-        InputError: when the table cannot be read or has fewer scores.
+        InputError: if the table cannot be read or has fewer scores.
     """
     # A phrase occurs if a suffix of a sentence begins with it and a space. Without the space, the phrase could end
     # inside a word.

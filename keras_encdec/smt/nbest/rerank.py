@@ -96,7 +96,7 @@ def rerank(
 
     Raises:
         ConfigurationError: a ValueError, for options that cannot be used, and if there are no weights.
-        InputError: when the list or the weights cannot be read, or their features differ.
+        InputError: if the list or the weights cannot be read, or their features differ.
 
     Example:
 

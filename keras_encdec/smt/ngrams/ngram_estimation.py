@@ -131,7 +131,7 @@ def estimate_ngrams(
 
     Raises:
         ConfigurationError: a ValueError, for options that cannot be used.
-        InputError: when the text cannot be read, or has one of the words `<s>`, `</s>` and `<unk>` or a carriage
+        InputError: if the text cannot be read, or has one of the words `<s>`, `</s>` and `<unk>` or a carriage
             return inside a line.
 
     Example:

@@ -45,7 +45,7 @@ class NgramModel:
 
     Raises:
         ImportError: if kenlm is not installed, which the extra `ngram` installs.
-        InputError: when the file cannot be read or is not an n-gram model.
+        InputError: if the file cannot be read or is not an n-gram model.
 
     Reference:
         - Heafield, 2011, "KenLM: Faster and Smaller Language Model Queries" (WMT, W11-2123)

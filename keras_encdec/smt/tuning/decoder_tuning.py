@@ -139,8 +139,8 @@ def tune_decoder(
 
     Raises:
         ConfigurationError: a ValueError, for options that cannot be used.
-        ImportError: when sacrebleu is not installed.
-        InputError: when a file cannot be read, or the files do not fit one another.
+        ImportError: if sacrebleu is not installed.
+        InputError: if a file cannot be read, or the files do not fit one another.
 
     Example:
 

@@ -129,7 +129,7 @@ def read_nbest_features(
         NBestFeatures.
 
     Raises:
-        InputError: when a list cannot be read or has no features, a line lacks a feature or has too few or too many
+        InputError: if a list cannot be read or has no features, a line lacks a feature or has too few or too many
             values of it, or the sentences are not those of the references.
     """
     layout, decoding = _Layout(lengths, word_penalty), FileEncoding(encoding)

@@ -98,8 +98,8 @@ def tune(
 
     Raises:
         ConfigurationError: a ValueError, for options that cannot be used, or not combined.
-        ImportError: when sacrebleu is not installed.
-        InputError: when lists, references and weights cannot be read or do not fit one another.
+        ImportError: if sacrebleu is not installed.
+        InputError: if lists, references and weights cannot be read or do not fit one another.
 
     Example:
 
