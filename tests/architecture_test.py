@@ -190,8 +190,8 @@ def test_a_pattern_is_used_only_where_it_is_allowed(pattern, allowed):
     assert not found
 
 
-def test_modules_have_names_of_their_own():
-    """One name for one thing: two modules of a name only where one is of commands, or a package."""
+def test_module_names_are_unique():
+    """Only a command's module or a package may have the name of another module."""
     names = {}
     for path, name, _ in SOURCES:
         if path.name != "__init__.py" and room(name) != "cli":
@@ -226,7 +226,7 @@ def test_the_files_that_architecture_names_exist():
     assert not [name for name in named if not any((ROOT / base / name).is_file() for base in (".", "keras_encdec"))]
 
 
-# Modules of more than 150 lines without tests of their own, and the tests of a module that uses them.
+# Modules of more than 150 lines without their own test file, and the tests of a module that uses them.
 TESTED_WITH = {
     "analysis/page/score_sections": "analysis/report_test.py",
     "analysis/page/state_sections": "analysis/report_test.py",

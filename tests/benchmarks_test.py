@@ -16,7 +16,7 @@ LIMITS = {
 
 @pytest.fixture
 def run(monkeypatch):
-    """benchmarks/run.py, and what it is asked to measure: lists of script, arguments and backend."""
+    """benchmarks/run.py, and the measurements that it starts: lists of script, arguments and backend."""
     monkeypatch.syspath_prepend(str(FOLDER))
     module, asked = importlib.import_module("run"), []
 
@@ -89,7 +89,7 @@ def test_changes_larger_than_the_noise_are_reported(moved):
     ]
 
 
-def test_what_is_not_the_same_in_both_runs_is_told(moved):
+def test_differences_between_the_runs_are_reported(moved):
     new = results((99, 100, 101), 100, machine={"cores": 4})
     del new["rows"][1]
     assert moved(results((99, 100, 101), 100), new, 0.1) == [

@@ -43,7 +43,7 @@ def test_settings_are_a_preset(written):
 
 
 @pytest.mark.usefixtures("eager")
-def test_a_training_goes_on(written, tmp_path):
+def test_a_training_run_continues(written, tmp_path):
     model_dir = shutil.copytree(written / "encdec", tmp_path / "encdec")
     config = TrainingConfig.from_preset(written / "encdec" / "settings.toml", updates=6)
     data = TrainingData(phrase_table=str(written / "table.gz"), shortlist=60, held_out_pairs=40)

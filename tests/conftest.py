@@ -28,12 +28,12 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # one for all processes of th
     os.environ["JAX_COMPILATION_CACHE_DIR"] = CACHE.name
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
-# A processor for each process of the run: threads that share the work of tiny models take longer than one.
+# One processor for each process of the run: for tiny models, several threads take longer than one.
 if hasattr(os, "sched_setaffinity") and "PYTEST_XDIST_WORKER" in os.environ:
     PROCESSORS = sorted(os.sched_getaffinity(0))
     NUMBER = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
     os.sched_setaffinity(0, {PROCESSORS[NUMBER % len(PROCESSORS)]})
-# As commands import Keras: with scikit-learn, pandas and what else it finds, it takes nearly twice as long.
+# Keras is imported as in commands: with scikit-learn, pandas and others that it finds, this takes nearly twice as long.
 if "PYTEST_XDIST_WORKER" in os.environ:  # the process that hands out the tests needs no Keras
     with lean_imports():
         import keras  # noqa: F401
@@ -64,7 +64,7 @@ def pytest_runtest_logreport(report):
 
 
 def pytest_sessionfinish(session):
-    """Keeps what `make coverage` has counted in this process, which may be killed at its end; records durations."""
+    """Saves what `make coverage` has counted, because this process may be killed at its end; records durations."""
     coverage = sys.modules.get("coverage")
     if coverage and (counting := coverage.Coverage.current()):
         counting.save()
@@ -76,7 +76,7 @@ def pytest_sessionfinish(session):
 
 
 def pytest_collection_finish():
-    """Keeps Python's collector from looking through the modules of the backends over and over: a tenth of the time."""
+    """Excludes the backends' modules from Python's garbage collection, which saves a tenth of the time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)
@@ -112,7 +112,7 @@ def reverse_scorer(model_dirs):
 
 @pytest.fixture
 def eager():
-    """Nothing that TensorFlow runs in the test is traced: for what training does besides its updates."""
+    """Nothing that TensorFlow runs in the test is traced: for tests of everything but the updates."""
     from eagerly import eagerly
 
     with eagerly():
@@ -121,7 +121,7 @@ def eager():
 
 @pytest.fixture
 def uncompiled():
-    """Nothing that searches or scores in the test is compiled for TensorFlow: for what does not depend on that."""
+    """No search or scorer in the test is compiled for TensorFlow: for tests that do not depend on that."""
     from eagerly import uncompiled
 
     with uncompiled():
@@ -130,7 +130,7 @@ def uncompiled():
 
 @pytest.fixture
 def scores_here():
-    """Has `verify_export` score with the SavedModel in this process, for what is not about the process."""
+    """`verify_export` scores with the SavedModel in this process: for tests that are not about the other process."""
     from scores_here import scores_here
 
     with scores_here():
@@ -139,7 +139,7 @@ def scores_here():
 
 @pytest.fixture
 def signals_obeyed():
-    """No stop signal is ignored, neither here nor by what a test starts, as SIGHUP is in tests run under nohup."""
+    """No stop signal is ignored, neither here nor in processes that a test starts, as SIGHUP is under nohup."""
     before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     for number in STOP_SIGNALS:
         if before[number] == signal.SIG_IGN:
@@ -151,14 +151,14 @@ def signals_obeyed():
 
 @pytest.fixture
 def out(tmp_path):
-    """A folder for nothing but what is written."""
+    """An empty folder for outputs."""
     (tmp_path / "out").mkdir()
     return tmp_path / "out"
 
 
 @pytest.fixture
 def disk(tmp_path):
-    """Makes a disk of some size, such as "100k"; a function of it."""
+    """A function that mounts a disk of a given size, such as "100k"."""
     mounted = []
 
     def make(size):

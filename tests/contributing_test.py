@@ -33,7 +33,7 @@ from keras_encdec.scoring.score_file import score_file
 from keras_encdec.trainers import TrainingConfig, TrainingData, train
 
 PAGE = pathlib.Path(__file__).parents[1] / "CONTRIBUTING.md"
-# Taken out of the registries in the end: other tests say what is registered.
+# Removed from the registries at the end: other tests check what is registered.
 REGISTERED = {
     "minimal_gated": [CELLS],
     "wait_k": [ATTENTIONS],

@@ -28,7 +28,7 @@ from keras_encdec.experiment import load_experiment
 from keras_encdec.formats import InputLines, open_output
 
 ROOT = pathlib.Path(__file__).parents[1]
-# In the order of the navigation: what a page makes, later pages use.
+# In the order of the navigation: later pages use the files that a page makes.
 PAGES = ["README.md", "docs/tutorial.md"] + [
     f"docs/guides/{name}.md"
     for name in (
@@ -80,7 +80,7 @@ def eagerly_and_uncompiled():
         yield
 
 
-# For a few updates or lines it takes longest to compile, and to import TensorFlow in a process of its own.
+# With few updates or lines, most of the time goes into compiling, and into importing TensorFlow in a separate process.
 QUICKLY = {
     "encdec-train": eagerly,
     "encdec-distill": eagerly_and_uncompiled,
@@ -171,7 +171,7 @@ def fill_bucket(folder):
 
 @pytest.fixture(scope="module")
 def served(folder):
-    """Callable that puts a running server's ports in the place of those that pages name."""
+    """A function that replaces the ports in a page by those of a running server."""
     with contextlib.ExitStack() as running:
         server = []
 
@@ -191,7 +191,7 @@ def served(folder):
 
 @pytest.fixture(scope="module")
 def outputs(folder, served):
-    """What each command line wrote on standard output; a line that several pages have is run once."""
+    """What each command line wrote to standard output; a line that several pages have is run once."""
     outputs = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -235,7 +235,7 @@ def prepared(line, served):
 
 
 def run(line):
-    """What a command writes on standard output, here or, with variables of the environment, in its own process."""
+    """What a command writes to standard output, run here or, with environment variables, in a separate process."""
     words = shlex.split(line)
     if words[0] in COMMANDS:
         with contextlib.redirect_stdout(Output()) as output, QUICKLY.get(words[0], contextlib.nullcontext)():

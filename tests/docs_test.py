@@ -1,4 +1,4 @@
-"""The documentation builds without a warning, and needs no network to be read."""
+"""The documentation builds without a warning, and can be read without a network."""
 
 import pathlib
 import re

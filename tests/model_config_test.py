@@ -1,4 +1,4 @@
-"""The names of the models that come with the package."""
+"""The names of the packaged models."""
 
 import pathlib
 import subprocess

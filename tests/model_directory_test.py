@@ -1,4 +1,4 @@
-"""Tests of a trained model on disk, and of what is said of one that does not load."""
+"""Tests of a trained model on disk, and of the errors of one that does not load."""
 
 import contextlib
 import hashlib
@@ -197,7 +197,7 @@ def test_a_new_model_needs_the_numbers_of_words():
 
 @pytest.mark.parametrize(("name", "other"), [("source.vocab", ["le", "chat"]), ("target.vocab", SOURCE)])
 def test_a_vocabulary_that_does_not_fit_the_weights(model, name, other):
-    """Of the first versions, which kept no checksums."""
+    """The first versions kept no checksums."""
     config = json.loads((model / "config.json").read_text())
     del config["sha256"]
     (model / "config.json").write_text(json.dumps(config))
@@ -289,7 +289,7 @@ def test_a_kill_at_any_time_leaves_weights_that_load(model, monkeypatch, renames
     monkeypatch.undo()
     ModelDirectory.load(model)
     assert written.exists() == (renames < 2)
-    replace_weights(model, saved(model, 3))  # as the training that goes on does
+    replace_weights(model, saved(model, 3))  # as the resumed run does
     ModelDirectory.load(model)
     assert len(json.loads((model / "config.json").read_text())["sha256"]["best.keras"]) == 1
 

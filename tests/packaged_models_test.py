@@ -1,4 +1,4 @@
-"""The trained model that comes with the package: found by its name, and of use in the first minute."""
+"""The packaged model: it is found by its name, and useful within the first minute."""
 
 import json
 import shutil

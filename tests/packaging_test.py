@@ -97,7 +97,7 @@ def test_its_commands_run_outside_the_checkout(programs, tmp_path):
 IMPORT_ALL = "import keras_encdec.trainers, keras_encdec.export; print(keras_encdec.trainers.__file__)"
 
 
-def test_a_checkout_has_all_of_itself_where_only_the_wheel_is_installed(programs, checkout):
+def test_a_checkout_uses_its_own_modules_although_the_wheel_is_installed(programs, checkout):
     run = {"check": True, "capture_output": True, "text": True}
     done = subprocess.run([programs / "python", "-c", IMPORT_ALL], cwd=checkout, **run)
     assert pathlib.Path(done.stdout.strip()) == checkout / "trainers" / "__init__.py"

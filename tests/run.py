@@ -34,7 +34,7 @@ COMPUTED = [
     "models",
     "pruning/pruning_masks_training_test.py",
     "trainers/budget_test.py",
-    "trainers/checkpoints_test.py::test_an_interrupted_training_ends_with_the_weights_of_an_uninterrupted_one",
+    "trainers/checkpoints_test.py::test_an_interrupted_run_ends_with_the_weights_of_an_uninterrupted_one",
     "scoring/text_scorer_attention_test.py",
     "scoring/source_encoder_test.py",
     "scoring/scorer_contract_test.py",
@@ -104,7 +104,7 @@ def run_all(runs: list[tuple[str, list[str]]], environment: dict[str, str]) -> l
         Lines that name the failures.
     """
     later: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-    # Where there is no such program, the runs share the processors alike.
+    # Without `nice`, the runs share the processors equally.
     command = ["nice", "-n", "10", *PYTEST] if shutil.which("nice") else PYTEST
 
     def run_beside() -> list[str]:

@@ -1,4 +1,4 @@
-"""The peer of TensorFlow Serving that other tests hold the export against."""
+"""The peer of TensorFlow Serving, against which other tests check exports."""
 
 import base64
 import contextlib

@@ -50,7 +50,7 @@ def test_characters_are_known_from_the_vocabularies(tmp_path):
         check_ensemble([plain, spelling])
 
 
-def test_position_words_or_attention_tell_the_source_of_an_unknown_word(tmp_path):
+def test_replacing_unknown_words_needs_position_words_or_attention(tmp_path):
     plain, positions = described(tmp_path / "plain"), described(tmp_path / "positions", "mot\nunkpos_0\n")
     assert (plain.has_position_words, positions.has_position_words) == (False, True)
     check_can_replace_unknown(has_attention=False, has_position_words=True)

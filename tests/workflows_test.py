@@ -1,4 +1,4 @@
-"""The workflows test what the project says it runs on."""
+"""The workflows test every platform that the project supports."""
 
 import pathlib
 import re

@@ -1,4 +1,4 @@
-"""What the tests of the analysis share."""
+"""Fixtures that the tests of the analysis share."""
 
 import pytest
 from toy_report import write_table

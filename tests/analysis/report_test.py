@@ -18,7 +18,7 @@ from keras_encdec.formats import model_words
 
 @pytest.fixture(scope="module")
 def written(model_dirs, table, tmp_path_factory):
-    """A report's summary, its folder, and what was said."""
+    """A report's summary, its folder, and the lines that were shown."""
     from eagerly import uncompiled
 
     folder, said = tmp_path_factory.mktemp("report") / "out", []

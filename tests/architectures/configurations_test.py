@@ -1,4 +1,4 @@
-"""Hyper-parameters of models that contradict."""
+"""Contradictory hyper-parameters."""
 
 import pytest
 

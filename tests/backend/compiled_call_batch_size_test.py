@@ -59,7 +59,7 @@ class TestCompiling:
         assert [batches.reduced("step", 64, 32) for _ in range(2)] == [64, 32]
         assert batches.reduced("step", 64, 16) == 32
 
-    def test_what_is_compiled_for_itself_counts_for_itself(self):
+    def test_each_compiled_function_is_counted_separately(self):
         batches = BatchReduction(int(batch_size.COMPILING / 64), 4)
         assert [batches.reduced("step", 64, 32) for _ in range(2)] == [64, 32]
         assert batches.reduced("other step", 64, 32) == 64

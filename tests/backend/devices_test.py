@@ -1,4 +1,4 @@
-"""Where fewer bits than float32's gain nothing, the user is told."""
+"""A warning appears where fewer bits than those of float32 gain nothing."""
 
 import re
 import warnings
@@ -31,13 +31,13 @@ def anew():
 
 @pytest.fixture
 def processor(monkeypatch, tmp_path):
-    """Has the processor be another: what /proc/cpuinfo says, and how fast its products are found to be."""
+    """A function that imitates another processor: its /proc/cpuinfo, and the measured speed of its products."""
 
     def become(text, speed=None):
         monkeypatch.setattr(devices, "_CPU_INFO", tmp_path / "cpuinfo")
         if text is not None:
             (tmp_path / "cpuinfo").write_text(text)
-        # Without a speed, to measure one is an error.
+        # Without a speed, measuring one is an error.
         monkeypatch.setattr(devices, "speed_against_float32", {"bfloat16": speed, "float16": speed}.__getitem__)
 
     return become
@@ -82,7 +82,7 @@ def test_a_gpu_gets_no_warning_and_no_measurement(processor, monkeypatch):
 
 
 def test_a_product_is_measured_where_it_is_computed(monkeypatch):
-    # A clock of its own: on a busy machine a real one may find the slow products fast.
+    # A fake clock: on a busy machine, a real one may find the slow products fast.
     multiply, clock, costs = ops.matmul, [0.0], {"bfloat16": 4.0, "float32": 1.0}
 
     def slow_matmul(a, b):
@@ -98,7 +98,7 @@ def test_a_product_is_measured_where_it_is_computed(monkeypatch):
     assert speed_against_float32("bfloat16") == 2.0
 
 
-def test_whatever_computes_in_it_warns(processor, tmp_path):
+def test_scoring_generating_and_training_warn(processor, tmp_path):
     processor(OLD)
     model = RNNEncoderDecoder(5, 6, embedding_dim=4, units=8, maxout_units=4, output_rank=4, dtype="mixed_bfloat16")
     missing = TrainingData(phrase_table=tmp_path / "none")

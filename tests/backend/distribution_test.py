@@ -22,7 +22,7 @@ __all__ = ["training_files"]  # a fixture
 
 @pytest.fixture(scope="module", params=["devices", "workers"] if BACKEND == "tensorflow" else ["devices"])
 def shared(training_files, tmp_path_factory, request):
-    """The folder with what the devices have trained, each model directory a run of `shared_training.py`."""
+    """The folder of the model directories that the devices have trained, one for each run of `shared_training.py`."""
     folder = tmp_path_factory.mktemp("shared")
     shutil.copy(training_files / "tsv", folder)
     launch(folder, BACKEND, workers=request.param == "workers")
@@ -47,7 +47,7 @@ def test_devices_that_share_batches_learn_what_one_device_learns(shared, tmp_pat
         assert its == pytest.approx(mine, rel=1e-5)
 
 
-def test_a_stopped_training_on_several_devices_is_continued_exactly(shared):
+def test_a_stopped_run_on_several_devices_is_continued_exactly(shared):
     whole, stopped = (load_checkpoint(shared / name) for name in ("whole", "stopped"))
     assert whole.progress.updates == stopped.progress.updates == RANDOM["updates"]
     pairs = zip(
@@ -96,7 +96,7 @@ def test_more_devices_than_there_are_are_refused(devices, monkeypatch):
         ("tensorflow", "TF_CONFIG", TF_CONFIG),
     ],
 )
-def test_processes_that_would_train_apart_are_refused(launcher, variable, value, monkeypatch):
+def test_processes_that_would_train_independently_are_refused(launcher, variable, value, monkeypatch):
     monkeypatch.setenv(variable, value)
     expected = "found devices=1 in one of 2 processes"
     if launcher != BACKEND:
@@ -118,7 +118,7 @@ def test_a_worker_must_know_its_number(task, monkeypatch):
 
 
 class FakeReplicas(Replicas):
-    """Three devices in three processes that have values of their own."""
+    """Three devices in three processes, each with its own values."""
 
     devices = processes = 3
 

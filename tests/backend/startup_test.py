@@ -55,7 +55,7 @@ def test_work_in_this_process_may_hold_what_cannot_be_pickled():
 
 
 def test_a_command_imports_the_backend_and_no_optional_library(tmp_path):
-    """In a process of its own, with the backend that the tests run on; later imports work as usual."""
+    """In a separate process, with the backend that the tests run on; later imports work as usual."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "TF_XLA_"))}
     environment |= {"XDG_CACHE_HOME": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=environment)

@@ -1,4 +1,4 @@
-"""Every file and folder of every command may be a URL: the command gives what it gives with paths."""
+"""Every file and folder of every command may be a URL: the results are those with paths."""
 
 import importlib
 import re

@@ -1,3 +1,3 @@
-"""What the tests of commands share."""
+"""Fixtures that the tests of commands share."""
 
 from tiny_trainings import training_files as training_files

@@ -14,7 +14,7 @@ ROWS = '[[rows]]\nname = "Baseline"\nfeatures = []\n'
 
 @pytest.fixture
 def decoder(tmp_path):
-    """An experiment with the decoder and a file that is no n-gram model."""
+    """An experiment with the decoder and a file that is not an n-gram model."""
     (tmp_path / "text").write_text("a\n")
     path = tmp_path / "experiment.toml"
     path.write_text(f'[data]\n{FILES}[baseline]\nsystem = "decoder"\nlanguage_model = "text"\n{ROWS}')

@@ -55,7 +55,7 @@ def test_the_file_says_how_the_command_ended(command):
     assert (state["task"], state["state"], state["last_error"]) == ("encdec-long", "failed", "found the disk full.")
 
 
-def test_the_file_is_none_of_the_work(tmp_path):
+def test_the_file_must_not_be_a_file_of_the_work(tmp_path):
     (tmp_path / "progress.json").symlink_to("table")
 
     def define(values):

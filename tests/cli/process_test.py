@@ -60,7 +60,7 @@ LINE = "encdec-some: interrupted; no half is left.\n"
 
 
 def stopped(folder, job, *numbers, command=()):
-    """Exit status, standard error and files of a job that got signals once it was at work."""
+    """Exit status, standard error and files of a job that got signals while it was working."""
     (folder / "slow.py").write_text("import time\nprint('ready', flush=True)\ntime.sleep(600)\n")
     out = folder / "outputs"
     out.mkdir()
@@ -93,6 +93,6 @@ def test_a_hangup_is_ignored_under_nohup(tmp_path):
     assert (status, errors.splitlines(keepends=True)[-1], files) == (143, LINE, [])
 
 
-def test_a_training_ends_after_the_current_batch_and_says_so(tmp_path):
+def test_training_ends_after_the_current_batch_and_says_so(tmp_path):
     notice = "stopping after the current batch, with a checkpoint; another signal ends the training at once."
     assert stopped(tmp_path, "train", signal.SIGTERM) == (143, f"encdec-some: {notice}\n", ["out"])

@@ -1,4 +1,4 @@
-"""The training command: its flags, in this process, and how it is stopped, in a process of its own."""
+"""The training command: its flags, in this process, and how it is stopped, in a separate process."""
 
 import json
 import os
@@ -47,7 +47,7 @@ def test_it_trains_and_resumes(training_files, tmp_path):
 
 
 @pytest.mark.usefixtures("eager")
-def test_a_resumed_training_needs_its_initial_model_by_name_alone(training_files, tmp_path, monkeypatch):
+def test_a_resumed_run_needs_only_the_name_of_its_initial_model(training_files, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     succeed(train(f"--tsv={training_files}/tsv", "--model_dir=first", *training_flags(), "--updates=2"))
     further = ["--model_dir=m", "--resume"]
@@ -135,7 +135,7 @@ def program():
     command.close()
 
 
-def test_a_killed_training_resumes_with_the_same_result(program, training_files, tmp_path, eager):
+def test_a_killed_run_resumes_with_the_same_result(program, training_files, tmp_path, eager):
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     flags = [f"--phrase_table={training_files}/table.gz", *training_flags(round_updates=5)]
     process = program.installed(*flags, f"--model_dir={killed}", "--updates=1000000")
@@ -166,7 +166,7 @@ def test_a_killed_training_resumes_with_the_same_result(program, training_files,
     assert not list(killed.glob(".*"))
 
 
-def test_a_terminated_training_keeps_its_checkpoint_and_resumes(program, signals_obeyed, training_files, tmp_path):
+def test_a_terminated_run_keeps_its_checkpoint_and_resumes(program, signals_obeyed, training_files, tmp_path):
     flags = [f"--tsv={training_files}/tsv", f"--model_dir={tmp_path}/m", *training_flags(round_updates=100_000)]
     process = program.installed(*flags, "--minutes=60")
     progress = tmp_path / "m" / "progress.json"  # written every two seconds

@@ -1,4 +1,4 @@
-"""Tests of the order of training and of its batches."""
+"""Tests of the order of the training pairs and of their batches."""
 
 import itertools
 
@@ -17,7 +17,7 @@ MOST_TOKENS = 1 << 15
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory):
-    """Pairs of many lengths; the first source word of each is a word of its own."""
+    """Pairs of many lengths; the first source word of each is unique."""
     random = np.random.default_rng(0)
     made = [([f"s{i}", *["w"] * random.integers(0, 9)], ["v"] * random.integers(1, 9)) for i in range(PAIRS)]
     prepared, *_ = prepare(made, tmp_path_factory.mktemp("data") / "p", shortlist=10_000)

@@ -28,7 +28,7 @@ def pairs_of(*texts):
 
 
 def ids(pairs):
-    """All pairs of a prepared set, as tuples of ids, padding taken off."""
+    """All pairs of a prepared set, as tuples of ids, without padding."""
     arrays = pairs.padded(np.arange(len(pairs)))
     rows = zip(arrays["source"].tolist(), arrays["target"].tolist(), strict=True)
     return [tuple(tuple(row[: row.index(END) + 1]) for row in pair) for pair in rows]
@@ -83,7 +83,7 @@ def test_repeated_pairs_are_kept_once_and_dropped_pairs_are_counted(tmp_path):
 
 
 def test_the_vocabulary_has_the_most_frequent_words_of_each_side(tmp_path):
-    # Occurrences count as often as they come, in pairs that are kept: those too long have no say.
+    # Every occurrence in the pairs that are kept counts; those in pairs that are too long do not.
     pairs = pairs_of("a|x", "a|x", "b|x", "c b|y z", "c c c c c c|x")
     prepared, source, target = prepare(pairs, tmp_path / "p", shortlist=(2, 1), max_length=5)
     assert source.words == ["a", "b"] and target.words == ["x"]

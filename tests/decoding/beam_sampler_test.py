@@ -1,4 +1,4 @@
-"""Beam search and greedy search against all that there is, and against the equations."""
+"""Beam search and greedy search against exhaustive search, and against the equations."""
 
 import numpy as np
 import oracle
@@ -14,7 +14,7 @@ SOURCES = [[3, 2], [4, 5, 2], [7, 2], [8, 3, 1, 7, 2], [6, 6, 6, 2]]
 
 
 def searched(model, sampler, limit):
-    """Hypotheses of at most that many tokens."""
+    """Hypotheses of at most `limit` tokens, their ends included."""
     return Generator(model).generate(SOURCES, sampler, max_length=limit - 1)
 
 

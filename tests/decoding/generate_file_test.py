@@ -327,7 +327,7 @@ def test_wrong_options_of_an_ensemble_are_refused(generated, model, arguments, m
 
 @pytest.mark.parametrize("sampler", [BeamSampler(3, num_best=3), RandomSampler(4, seed=7)], ids=["beam", "random"])
 @pytest.mark.parametrize("format", ["text", "tsv", "moses_nbest"])
-def test_an_interrupted_job_in_shards_goes_on_to_the_same_targets(
+def test_an_interrupted_job_in_shards_continues_to_the_same_targets(
     generated, generator, source, tmp_path, monkeypatch, sampler, format
 ):
     monkeypatch.setattr(importlib.import_module("keras_encdec.decoding.generate_file"), "WINDOW", 2)

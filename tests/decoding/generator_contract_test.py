@@ -1,4 +1,4 @@
-"""Decoding with a model that keeps the decoder contract and is like none in the package."""
+"""Decoding with a model that keeps the decoder contract and is unlike any in the package."""
 
 import itertools
 

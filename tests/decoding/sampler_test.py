@@ -1,4 +1,4 @@
-"""The step of each sampler on made-up log-probabilities, and a sampler of the tests' own."""
+"""The step of each sampler on made-up log-probabilities, and a sampler that only the tests have."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Unknown words are replaced by the source word that they come from."""
+"""Unknown words are replaced by their source words."""
 
 import numpy as np
 import pytest
@@ -64,6 +64,6 @@ def test_subwords_are_replaced_by_whole_words(source, words, joined, joined_at_o
     assert text == joined
 
 
-def test_an_unknown_word_that_is_not_replaced_is_a_word_of_its_own():
+def test_an_unknown_word_that_is_not_replaced_is_a_separate_word():
     assert SUBWORD_JOINERS["bpe"](["a@@", "unkpos_1", "<unk>", "b@@", "c"]) == "a unkpos_1 <unk> bc"
     assert SUBWORD_JOINERS["sentencepiece"](["▁in", "<unk>", "chen", "unkpos_null"]) == "in <unk> chen unkpos_null"

@@ -57,7 +57,7 @@ def flip_byte(path):
 
 
 def problem(path):
-    """The only problem of a path."""
+    """The only problem that is found in a path."""
     checked = check_path(path)
     assert dict(checked.rows())[str(path)].startswith(f"{checked.kind}, {checked.state.upper()}")
     assert checked.state == ("not checked" if checked.kind == "unknown" else "damaged")

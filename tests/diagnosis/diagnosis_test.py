@@ -23,7 +23,7 @@ def started(monkeypatch):
     return names
 
 
-def test_what_needs_no_keras_is_shown_first(started, tmp_path):
+def test_sections_that_do_not_need_keras_are_shown_first(started, tmp_path):
     shown = []
     found = diagnose(show=lambda section: shown.append((section.title, list(started))), folder=tmp_path)
     assert shown[:3] == [("Versions", []), ("Backend", []), ("Machine", [])]
@@ -31,7 +31,7 @@ def test_what_needs_no_keras_is_shown_first(started, tmp_path):
     assert found.problems == () and found.machine.folder == str(tmp_path)
 
 
-def test_all_backends_are_started_if_asked_for(started):
+def test_all_backends_are_started_on_request(started):
     found = diagnose(all_backends=True)
     assert started == ["tensorflow", "jax", "torch"] == [probe.backend for probe in found.computing]
     assert found.problems == ("torch fails; mend it.",)

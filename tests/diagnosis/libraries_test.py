@@ -10,7 +10,7 @@ from keras_encdec.diagnosis.libraries import find_backend, find_versions
 
 @pytest.fixture
 def versions_are(monkeypatch):
-    """Has `pip` have installed other versions; `None` is a library that is missing."""
+    """A function that fakes installed versions; `None` stands for a missing library."""
 
     def become(**versions):
         real = importlib.metadata.version

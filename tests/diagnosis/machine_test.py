@@ -1,4 +1,4 @@
-"""What is said of machines of other kinds."""
+"""What the diagnosis reports about other machines."""
 
 import os
 import platform
@@ -12,7 +12,7 @@ from keras_encdec.diagnosis.machine import find_machine
 
 @pytest.fixture
 def system(monkeypatch, tmp_path):
-    """Folders in place of /proc and /sys/fs/cgroup; a callable writes a file there."""
+    """Replaces /proc and /sys/fs/cgroup; a function that writes a file there."""
     monkeypatch.setattr(machine, "_PROC", tmp_path / "proc")
     monkeypatch.setattr(machine, "_CGROUPS", tmp_path / "cgroup")
     monkeypatch.setattr(devices, "_CPU_INFO", tmp_path / "proc" / "cpuinfo")
@@ -40,7 +40,7 @@ def test_an_arm_processor(system, monkeypatch):
     assert dict(find_machine().rows())["instructions"] == "NEON, dot product, BF16; lacks FP16, SVE, I8MM"
 
 
-def test_a_system_that_says_nothing(system):
+def test_a_system_that_reports_nothing(system):
     found = find_machine("/no such folder")
     rows = dict(found.rows())
     assert rows["instructions"] == "not known on this system" and rows["GPUs"] == "no NVIDIA driver found"

@@ -273,7 +273,7 @@ def test_a_higher_order_is_for_other_systems(load, with_moses):
     load(DATA + TEXT + with_moses + "ngram_order = 9\n" + ROWS.replace('["RNN"]', "[]"))
 
 
-def test_the_initial_model_and_pairs_to_validate_on_are_inputs_of_a_training(load, tmp_path, monkeypatch):
+def test_the_initial_model_and_validation_pairs_are_inputs_of_training(load, tmp_path, monkeypatch):
     (tmp_path / "initial").mkdir()
     (tmp_path / "initial" / "file").write_text("x")
     mine = RNN.replace("updates = 2", 'updates = 2, initial_model = "initial"')

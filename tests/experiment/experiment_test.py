@@ -203,7 +203,7 @@ def test_a_test_list_of_other_sentences_is_reported_before_anything_is_trained(f
     assert not (folder / "out" / "models").exists()
 
 
-def test_a_signal_during_a_training_ends_the_command(folder, eager, uncompiled, monkeypatch, signals_obeyed):
+def test_a_signal_during_training_ends_the_command(folder, eager, uncompiled, monkeypatch, signals_obeyed):
     rows = '[[rows]]\nname = "Baseline"\n[[rows]]\nname = "+ RNN"\nfeatures = ["RNN"]\n'
     (folder / "experiment.toml").write_text((CONFIG % ("", "")).partition("[[rows]]")[0] + rows)
     train = stage_functions.train

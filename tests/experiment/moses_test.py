@@ -93,7 +93,7 @@ def read_paths(ini):
     return re.findall(r"path=(\S+)", ini.read_text())
 
 
-def test_an_experiment_in_a_store_goes_on_after_a_failure_of_moses(files):
+def test_an_experiment_in_a_store_continues_after_a_failure_of_moses(files):
     for program in moses.PROGRAMS:
         if program != moses.DECODER:
             (files / "moses" / program).touch()

@@ -1,4 +1,4 @@
-"""What the tests of exports, of servers and of the client share."""
+"""Fixtures that the tests of exports, of servers and of the client share."""
 
 import contextlib
 import functools
@@ -42,7 +42,7 @@ def scores_only(model_dir, tmp_path_factory):
 
 @pytest.fixture
 def quick_export(scores_only, monkeypatch):
-    """Has exports in this process write copies of one version, for what is not about the graph."""
+    """Exports in this process write copies of one version: for tests that are not about the graph."""
 
     def copy(directory, path, *arguments):
         shutil.copytree(scores_only / "1", path, dirs_exist_ok=True)
@@ -111,7 +111,7 @@ def verify_command():
 
 @pytest.fixture
 def model():
-    """What a fake server answers with, and what it was asked."""
+    """The model of a fake server, which records its requests."""
     from fake_prediction_server import FakeModel
 
     return FakeModel()
@@ -138,7 +138,7 @@ def client(request, client_command, servers):
 
 @pytest.fixture
 def many(tmp_path):
-    """A table of 100 lines, each of other words."""
+    """A table of 100 lines, each with different words."""
     path = tmp_path / "many"
     path.write_text("".join(f"s{i} ||| t{i} ||| 0.5\n" for i in range(1, 101)))
     return path

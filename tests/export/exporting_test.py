@@ -1,4 +1,4 @@
-"""Exports: with which options, of which models, and what is told when they cannot be."""
+"""Exports: their options, which models can be exported, and the errors of those that cannot."""
 
 import json
 import os

@@ -14,7 +14,7 @@ WORDS = ["a", "é", "&", "\r", "a\rb", "b\r", "\x85", "\x0b", "\0", "\u2028", "\
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory):
-    """A vocabulary of words that files, regular expressions and white space could get wrong."""
+    """A vocabulary of words that could be misread because of files, regular expressions or white space."""
     vocabulary = Vocabulary([*WORDS, "caf\udce9"])
     return vocabulary, PhraseIds(vocabulary, tmp_path_factory.mktemp("odd") / "odd.vocab", True, 1000)
 

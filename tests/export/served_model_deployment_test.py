@@ -1,4 +1,4 @@
-"""The files for operators in docs/deploy: their schemas, and what they say to the server."""
+"""The files for operators in docs/deploy: their schemas, and the flags that they give the server."""
 
 import importlib.resources
 import json

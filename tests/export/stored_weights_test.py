@@ -116,7 +116,7 @@ def test_zeros_of_a_pruned_model_are_left_out_and_scores_and_targets_stay_equal(
     np.testing.assert_array_equal(outputs["log_prob"], expected["log_prob"])
 
 
-def test_a_version_can_be_loaded_twice_and_let_go_once(in_int8):
+def test_a_version_can_be_loaded_twice_and_released_once(in_int8):
     first, second = (tf.saved_model.load(str(in_int8 / "1")) for _ in range(2))
     inputs = {name: tf.constant(["w1 w2"]) for name in ("source", "target")}
     expected = first.signatures["score"](**inputs)["log_prob"].numpy()

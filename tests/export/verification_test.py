@@ -1,4 +1,4 @@
-"""Verification of exports: it passes for the model that was exported, and for no other."""
+"""Verification of exports: only the model that was exported passes."""
 
 import contextlib
 import json

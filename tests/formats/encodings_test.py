@@ -77,7 +77,7 @@ def test_surface_is_the_first_factor_of_each_word(tokens):
     assert surface(phrase) == " ".join(word for word, _ in tokens)
 
 
-def test_factors_are_taken_off_before_escapes():
+def test_factors_are_removed_before_escapes():
     assert model_words("&#124;|PUNC a&#124;b|X") == ["|", "a|b"]
     assert model_words("a|b &amp;", factored=False) == ["a|b", "&"]
 

@@ -1,4 +1,4 @@
-"""Damaged files: what a disk, a transfer, another program or an attacker makes of a good file."""
+"""Damages files as a disk, a transfer, another program or an attacker might."""
 
 import gzip
 import random

@@ -108,7 +108,7 @@ def _keep(files: pathlib.Path, keep: pathlib.Path | None, name: str, number: int
 
 
 def run_target(name: str, args: argparse.Namespace, seed: int, seconds: float) -> dict:
-    """Runs inputs of a target in a process of its own, which may crash."""
+    """Runs inputs of a target in a separate process, which may crash."""
     with tempfile.TemporaryDirectory(dir="/dev/shm" if pathlib.Path("/dev/shm").is_dir() else None) as folder:
         command = [sys.executable, __file__, f"--worker={name}", f"--seed={seed}", f"--inputs={args.inputs}"]
         command += [f"--seconds={seconds}", f"--folder={folder}", *([f"--keep={args.keep}"] if args.keep else [])]

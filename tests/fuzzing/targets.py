@@ -276,7 +276,7 @@ def _scoring(scorer: Any, name: str, **options: Any) -> Callable[[pathlib.Path],
 
 
 def _quiet() -> Any:
-    """Hides what tasks show."""
+    """Hides the output of tasks."""
     return contextlib.redirect_stderr(open(os.devnull, "w"))
 
 

@@ -49,7 +49,7 @@ def check_searches(path, references, weights, monkeypatch, *, seed=1, restarts=3
         monkeypatch: pytest's.
         seed, restarts: see `mert`.
         sample: int. How many searches are checked.
-        points: int. How many points of each line are tried, besides the one that the search found.
+        points: int. How many points of each line are tried in addition to the one that the search found.
 
     Returns:
         the number of searches, that of points tried, and the largest difference between a line's score at a point and

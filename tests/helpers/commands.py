@@ -1,4 +1,4 @@
-"""Runs a command of the package as its users do: in a process of its own."""
+"""Runs a command of the package as its users do: in a separate process."""
 
 import json
 import pathlib

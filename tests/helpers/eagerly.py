@@ -1,4 +1,4 @@
-"""Runs what TensorFlow would trace as Python has it."""
+"""Runs functions in Python that TensorFlow would trace."""
 
 import contextlib
 from unittest import mock
@@ -16,7 +16,7 @@ COMPILES = [
 
 @contextlib.contextmanager
 def eagerly():
-    """No function of TensorFlow is traced: for training, that takes longer than ten updates of a tiny model."""
+    """TensorFlow traces no function: tracing takes longer than ten updates of a tiny model."""
     if keras.backend.backend() != "tensorflow":
         yield
         return

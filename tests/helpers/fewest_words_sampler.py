@@ -1,4 +1,4 @@
-"""A sampler of the tests' own: what is needed to add one."""
+"""A sampler that only the tests have: what is needed to add one."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Ports of this machine that nothing listens at."""
+"""Ports of this machine that nothing listens on."""
 
 import contextlib
 import socket

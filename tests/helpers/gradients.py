@@ -16,7 +16,7 @@ def double_precision():
 
 
 def in_one_program(function):
-    """The function, compiled for JAX, which would compile each of its operations by itself."""
+    """The function, compiled for JAX, which would otherwise compile each of its operations separately."""
     if keras.backend.backend() != "jax":
         return function
     import jax
@@ -128,7 +128,7 @@ def gradients_of(total, arguments, outputs):
         def both(*tensors):
             return outputs(*tensors), jax.grad(total, argnums=floats)(*tensors)
 
-        # Not without jit: it traces the same program, and compiles each of its operations by itself.
+        # Not without jit: it traces the same program, and compiles each of its operations separately.
         yield ("compiled", *arrays(jax.jit(both)(*map(jax.numpy.asarray, arguments))))
     else:
         import torch

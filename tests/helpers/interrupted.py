@@ -1,4 +1,4 @@
-"""A job in shards that dies on the way."""
+"""A job in shards that fails before its end."""
 
 import contextlib
 from unittest import mock
@@ -14,7 +14,7 @@ class Killed(BaseException):
 
 @contextlib.contextmanager
 def interrupted(shards, error=None):
-    """The job within must die of an error, by default as if it was killed, after this many more shards are kept."""
+    """A context whose job fails after this many more shards: with an error, or by default as if it were killed."""
     error, keep, left = error or Killed(), ShardFolder.keep, [shards]
 
     def keep_a_few(self, shard, result):

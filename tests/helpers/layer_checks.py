@@ -36,7 +36,7 @@ def numpy(tensor):
 
 
 def check_layer(cls, config, inputs, output_shape, weights, folder, differentiable=True):
-    """Holds a layer to Keras's contract.
+    """Checks that a layer keeps Keras's contract.
 
     Args:
         cls: the layer class.
@@ -99,7 +99,7 @@ def check_saved_in_a_new_process(model, inputs, expected, folder, modules=("kera
     request = {"modules": list(modules), **{key: str(folder / name) for key, name in names.items()}}
     process.stdin.write(json.dumps(request) + "\n")
     process.stdin.flush()
-    # TensorFlow may write lines of its own.
+    # TensorFlow may write other lines.
     answer = next((line.strip() for line in process.stdout if line.strip() in ("done", "failed")), "ended")
     assert answer == "done", "the other process's error stands in the captured stderr"
     np.testing.assert_allclose(np.load(folder / "outputs.npy"), expected, atol=1e-5)

@@ -1,4 +1,4 @@
-"""Calls of a served model as any client makes them: the official stubs, and nothing of this package."""
+"""Calls of a served model as any client makes them: with the official stubs, and nothing of this package."""
 
 import grpc
 import tensorflow as tf

@@ -10,7 +10,7 @@ import time
 import numpy as np
 from serving_peer_status import Refusal
 
-# What the stock server takes where a file of parameters leaves one out.
+# The stock server's defaults for parameters that a file leaves out.
 _DEFAULTS = {
     "max_batch_size": 1000,
     "batch_timeout_micros": 0,

@@ -8,7 +8,7 @@ import tensorflow as tf
 from serving_peer_status import Refusal
 from tensorflow.core.framework import types_pb2
 
-# Of each kind of tensor, which JSON values it takes.
+# The JSON values that each kind of tensor takes.
 _KINDS = {"string": str, "float": (int, float), "double": (int, float), "bool": bool}
 _JSON_TYPES = {dict: "Object", list: "Array", str: "String", int: "Number", float: "Number", type(None): "Null"}
 

@@ -31,7 +31,7 @@ class Models:
         self.configure(config)
 
     def configure(self, config):
-        """Takes a configuration over; the next `poll` acts on it."""
+        """Adopts a configuration; the next `poll` acts on it."""
         names = set()
         for model in config.model_config_list.config:
             if model.name in names:

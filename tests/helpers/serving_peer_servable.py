@@ -12,7 +12,7 @@ from tensorflow_serving.apis import predict_pb2, prediction_log_pb2, regression_
 
 _DEFAULT_SIGNATURE = "serving_default"
 _WARMUP_RECORDS = 1000
-# A few bytes can ask for a tensor of any size; what is larger than this is refused, for the peer to survive.
+# A few bytes can declare a tensor of any size; one larger than this is refused, so that the peer survives.
 _MOST_ELEMENTS = 2**26
 # The stock server answers in these fields, where TensorFlow's Python prefers `tensor_content`.
 _FIELDS = {
@@ -31,7 +31,7 @@ _FIELDS = {
 
 
 class Servable:
-    """A version of a model: a SavedModel in a graph and a session of its own, warmed up.
+    """A version of a model: a SavedModel in its own graph and session, warmed up.
 
     Args:
         version: int.

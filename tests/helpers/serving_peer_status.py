@@ -38,7 +38,7 @@ class Refusal(Exception):
 
 
 def refusal(error):
-    """The refusal that an exception amounts to.
+    """Converts an exception to a refusal.
 
     Args:
         error: Exception. A `Refusal`, an error of TensorFlow, or anything else.

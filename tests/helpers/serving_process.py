@@ -1,4 +1,4 @@
-"""Runs the peer of TensorFlow Serving for tests: in a process of its own."""
+"""Runs the peer of TensorFlow Serving for tests, in a separate process."""
 
 import json
 import os
@@ -28,7 +28,7 @@ class ServingProcess:
     def __init__(self, **flags):
         arguments = [f"--{name}" if value is True else f"--{name}={value}" for name, value in flags.items()]
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115, `close` closes it
-        # Its standard input ends with this process however this one ends, and the peer ends with that.
+        # However this process ends, the peer's standard input closes, and the peer then ends, too.
         self._process = subprocess.Popen(
             [sys.executable, _PROGRAM, *arguments, "--stop_at_end_of_input"],
             stdin=subprocess.PIPE,

@@ -26,8 +26,8 @@ class Uppercase:
 
     Args:
         deaths: path of a file, to which a worker adds a byte before it kills itself at a shard with the word "deadly".
-        times: int. Number of deaths before such a shard is done like any other. The first death comes a shard early if
-            that has the word "before".
+        times: int. Number of deaths before that shard is processed like any other. The first death comes a shard early
+            if that has the word "before".
         remark: str. Warning of each worker when it opens. Defaults to none.
     """
 

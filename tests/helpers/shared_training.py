@@ -1,4 +1,4 @@
-"""A training that several devices share, as a script: whole, and stopped and resumed; see `distribution_test.py`.
+"""A script that trains on several devices: without a stop, and stopped and resumed; see `distribution_test.py`.
 
 shared_training.py FOLDER    the pairs are in FOLDER/tsv; the training runs are left in FOLDER
 """
@@ -68,7 +68,7 @@ def launch(folder, backend, workers=False):
 
 
 def main(folder):
-    """Trains both."""
+    """Trains both runs."""
     from keras_encdec.backend.startup import lean_imports
 
     with lean_imports():
@@ -107,7 +107,7 @@ def main(folder):
 
 
 def end_alone(replicas, trained):
-    """Ends all workers but the first, once that has trained; it says what has happened."""
+    """Ends all workers except the first after its training; the first must report that."""
     from keras_encdec.errors import InputError
 
     if not replicas.is_chief:

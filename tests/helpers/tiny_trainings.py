@@ -12,7 +12,7 @@ from keras_encdec.trainers import TrainingConfig, TrainingReporter, train
 PAIRS = 400
 SIZES = {"embedding_dim": 4, "units": 8, "maxout_units": 4, "output_rank": 4}
 SETTINGS = {"optimizer": "adam", "learning_rate": 0.02, "batch_size": 16, "round_updates": 10, "seed": 5}
-# What starts soonest: no XLA where there is a choice, else one shape of batch.
+# The settings that start fastest: no XLA if there is a choice, otherwise a single batch shape.
 QUICK = {"jit_compile": "false"} if keras.backend.backend() == "tensorflow" else {"pad_to": (8,)}
 QUICK = {**QUICK, "tensorboard": False}
 

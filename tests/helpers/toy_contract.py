@@ -1,4 +1,4 @@
-"""A model that keeps the decoder contract and is like none in the package.
+"""A model that keeps the decoder contract and is unlike any in the package.
 
 Its memory has a source time axis and a mask, its state integers and a source time axis too: the attention.
 """

@@ -21,7 +21,7 @@ def save_model(
     Args:
         path: of the directory.
         source_words, target_words: list of str, the words of the model's own source and target.
-        reverse: bool. Whether it is to be taken for a model of p(source | target).
+        reverse: bool. Whether it is a model of p(source | target).
         tokenization: dict of arguments of the tokenizer. Defaults to `None`: tokenized text.
         seed: int. Of the weights.
         language_model: bool. Whether it is a RecurrentLanguageModel, of the target words alone.

@@ -9,7 +9,7 @@ WORDS = ["a", "b", "c", "d", "e", "f"]
 
 
 def toy_nbest(seed, sentences=8, hypotheses=6, features=3, whole=False, metric="bleu"):
-    """Draws a list whose first feature tells something of how good a hypothesis is.
+    """Draws a list whose first feature correlates with the quality of a hypothesis.
 
     Args:
         seed: int.

@@ -1,4 +1,4 @@
-"""Runs a report without compiling what it scores with and without drawing its figures."""
+"""Runs a report without compiling its scorers and without drawing its figures."""
 
 import contextlib
 from unittest import mock

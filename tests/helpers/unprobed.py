@@ -12,6 +12,6 @@ def probe(name):
 
 @contextlib.contextmanager
 def unprobed():
-    """Backends are said to work."""
+    """Every backend is reported to work."""
     with mock.patch("keras_encdec.diagnosis.diagnosis.probe_backend", probe):
         yield

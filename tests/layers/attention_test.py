@@ -1,4 +1,4 @@
-"""Attention as layers of any Keras model; the models' tests hold them to the equations."""
+"""Attention as layers of any Keras model; the models' tests compare them with the equations."""
 
 import keras
 import numpy as np

@@ -56,7 +56,7 @@ def test_behaves_as_a_keras_layer(tmp_path):
     check_layer(Dropout, {"rate": 0.2}, [inputs], (2, 5, 12), weights=0, folder=tmp_path)
 
 
-def test_a_saved_layer_goes_on_drawing_where_it_was(tmp_path):
+def test_a_saved_layer_continues_its_random_numbers(tmp_path):
     inputs = np.ones((3, 50), "float32")
     layer = Dropout(0.5, seed=3 if keras.backend.backend() == "torch" else None)
     layer(inputs, training=True)

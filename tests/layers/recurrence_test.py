@@ -209,8 +209,8 @@ def test_a_state_of_any_structure_rank_and_dtype(steps):
 
 
 @pytest.mark.parametrize("steps", [6, 19])
-def test_a_hand_written_gradient_beside_integers(steps):
-    """It is that of automatic differentiation."""
+def test_a_hand_written_gradient_with_integers_in_the_state(steps):
+    """The gradient is that of automatic differentiation."""
     ids = rng.integers(1, 3, (BATCH, steps)).astype("int32")
     x, first, scale = rng.normal(size=(BATCH, steps, 4)), rng.normal(size=(BATCH, 1, 4)), rng.normal(size=(4,))
     mask, results = masks(steps)[1], []

@@ -37,7 +37,7 @@ def test_units_are_checked_when_a_cell_is_made(units):
 
 
 @pytest.mark.parametrize("name", ["gru", "lstm", "rnn"])
-def test_a_cell_has_what_models_ask_for(name):
+def test_a_cell_has_the_interface_that_models_use(name):
     cell = recurrent_cell_class(name)(4)
     cell.build((None, 3))
     inputs = np.random.default_rng(0).normal(size=(2, 5, 3)).astype("float32")

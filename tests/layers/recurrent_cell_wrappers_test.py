@@ -1,4 +1,4 @@
-"""The layers inside of Keras's wrappers."""
+"""The layers inside Keras's wrappers."""
 
 import keras
 import numpy as np

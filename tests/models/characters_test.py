@@ -1,4 +1,4 @@
-"""Hybrid word-character models against the oracle, and what their probabilities and inputs must fulfil."""
+"""Hybrid word-character models against the oracle, and the properties of their probabilities and inputs."""
 
 import itertools
 
@@ -66,7 +66,7 @@ def test_one_side_alone_may_have_characters(characters):
     np.testing.assert_allclose(keras.ops.convert_to_numpy(other(arrays)), scores, atol=1e-6)
 
 
-def test_characters_may_have_a_dropout_of_their_own():
+def test_characters_may_have_their_own_dropout():
     for given, expected in ((None, 0.5), (0.0, 0.0)):
         model = hybrid(dropout=0.5, character_dropout=given)
         layers = model.encoder.reader, model.decoder.speller, model.decoder.speller.decoder, model.decoder

@@ -1,4 +1,4 @@
-"""What a training step does to the gradient: the scale of the loss, and clipping in either way or in both."""
+"""What a training step does to the gradient: loss scaling, and clipping by element, by norm or by both."""
 
 import warnings
 
@@ -15,12 +15,12 @@ BOUND, NORM = 0.3, 0.8
 
 
 def toy(**arguments):
-    """A model that is soon compiled."""
+    """A model that compiles quickly."""
     return any_toy(cell="rnn", layers=1, **arguments)
 
 
 def step(model, clip_norm=None, optimizer=None, **arguments):
-    """What a step of SGD with step size 1 takes off the weights."""
+    """What a step of SGD with step size 1 subtracts from the weights."""
     model.compile(optimizer or keras.optimizers.SGD(1.0, global_clipnorm=clip_norm), **arguments)
     return fitted(model)
 

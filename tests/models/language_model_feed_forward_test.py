@@ -59,7 +59,7 @@ def test_beams_have_the_models_score():
         assert one.log_prob == pytest.approx(float(numpy(model.score([one.ids]))[0]), abs=1e-4)
 
 
-def test_fit_learns_and_dropout_is_for_training():
+def test_fit_learns_and_dropout_applies_only_in_training():
     keras.utils.set_random_seed(0)
     sentences = np.array([[3, 4, 5, 6, 2], [5, 6, 2, 0, 0]] * 16, "int32")
     model = FeedForwardLanguageModel(5, **SIZES, initial_scale=0.1, dropout=0.2)

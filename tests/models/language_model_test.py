@@ -48,7 +48,7 @@ def test_fit_learns_and_reports_perplexity():
     assert found["loss"] == pytest.approx(-scores.sum(), rel=1e-4)
 
 
-def test_dropout_is_for_training():
+def test_dropout_applies_only_in_training():
     keras.utils.set_random_seed(0)
     model, without = toy_language_model(dropout=0.5, layers=1), toy_language_model(layers=1)
     scores = numpy(model.score(TARGET))

@@ -1,4 +1,4 @@
-"""Pruned model directories: every architecture, what is kept, what is refused."""
+"""Pruned model directories: every architecture, the files that are kept, and errors."""
 
 import json
 import shutil

@@ -118,7 +118,7 @@ def test_without_masks_zeros_grow(request):
     )
 
 
-def test_masks_are_saved_apart_from_the_optimizer(tmp_path):
+def test_masks_are_not_saved_with_the_optimizer(tmp_path):
     model = pruned_model("adam")
     masks = PruningMasks(model)
     model.optimizer.build(model.trainable_variables)

@@ -1,4 +1,4 @@
-"""Decompression of several members at a time gives what decompression one after another gives."""
+"""Decompressing several members at a time gives the same data as decompressing one after another."""
 
 import gzip
 import io
@@ -29,7 +29,7 @@ def bgzf(data, size=0xFF00):
 
 
 def outcome(function, content):
-    """The data, and how the file is broken."""
+    """The data, and the error of a broken file."""
     found, broken = [], None
     try:
         found.extend(function(io.BufferedReader(io.BytesIO(content)), 1 << 10))
@@ -102,7 +102,7 @@ def test_a_file_of_one_member_starts_no_thread(monkeypatch):
     assert outcome(decompressed_in_parallel, gzip.compress(data)) == (data, None)
 
 
-def test_a_slab_makes_little_of_data_that_expand_enormously():
+def test_a_slab_leaves_out_members_that_expand_enormously():
     slab = decompression._decompress_slab(gzip.compress(b"a\n" * 50) + gzip.compress(bytes(10**6))[:200])
     assert b"".join(slab.members) == b"a\n" * 50
 

@@ -1,4 +1,4 @@
-"""Tests of the engines: every shard is done once, whatever dies."""
+"""Tests of the engines: every shard is processed once, whatever dies."""
 
 import pathlib
 import warnings

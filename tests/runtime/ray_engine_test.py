@@ -1,4 +1,4 @@
-"""Tests of the engine on Ray: every shard is done once, whatever dies. The cluster has two nodes on this machine."""
+"""Tests of the engine on Ray: every shard is processed once, whatever dies. The cluster has two nodes."""
 
 import itertools
 import pathlib

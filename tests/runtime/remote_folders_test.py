@@ -84,7 +84,7 @@ def test_a_file_is_not_a_folder():
         local_copy("memory://one/folder/a")
 
 
-def test_what_has_changed_is_uploaded_on_the_way(store, monkeypatch):  # noqa: F811
+def test_changes_are_uploaded_before_the_end(store, monkeypatch):  # noqa: F811
     staged = StagedFolder("s3://bucket/work", last=["last"], after_errors=True)
     with pytest.raises(KeyError), staged as folder:
         for name in ("last", "first", "removed", ".hidden"):

@@ -76,7 +76,7 @@ def folder(output, **changed):
     return ShardFolder(output, manifest, [output.name.endswith(".gz"), False])
 
 
-def test_a_folder_goes_on_and_joins_its_shards(output):
+def test_an_interrupted_folder_is_continued_and_its_shards_are_joined(output):
     pathlib.Path(f"{output}.shards").mkdir()
     first, second, third = shards()
     folder(output).keep(third, result(third))

@@ -39,7 +39,7 @@ def test_results_are_in_the_order_of_the_items():
         assert list(in_order(executor, work, range(5), 2)) == [0, 10, 20, 30, 40]
 
 
-def test_no_more_items_are_read_than_asked_for():
+def test_no_more_items_are_read_than_requested():
     read = []
 
     def items():
@@ -98,7 +98,7 @@ def test_a_killed_process_is_reported_and_one_process_means_this_one():
 
 
 def test_nothing_is_printed_where_pythons_resource_tracker_was_killed():
-    # In a process of its own: here, locks that other tests and libraries have left would be reported, too.
+    # In a separate process: in this one, locks that other tests and libraries have left would be reported, too.
     command = [sys.executable, "-W", "ignore:resource_tracker", "-c", WITH_KILLED_TRACKER]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")

@@ -1,4 +1,4 @@
-"""What the tests of scored files share."""
+"""Fixtures that the tests of scoring share."""
 
 import pytest
 from plain_or_gzipped import write

@@ -36,7 +36,7 @@ def test_a_malformed_line_stops_and_leaves_nothing(forward_scorer, tmp_path, out
     assert os.listdir(out) == []
 
 
-def test_malformed_lines_are_kept_if_asked_for(forward_scorer, tmp_path, out):
+def test_malformed_lines_are_kept_on_request(forward_scorer, tmp_path, out):
     bad = [line for line, _ in MALFORMED.values()]
     lines = [bad[0], GOOD, *itertools.chain.from_iterable((line, GOOD) for line in bad)]
     table = write(tmp_path / "table", b"\n".join(lines) + b"\n")

@@ -1,4 +1,4 @@
-"""Tests of writing n-best lists again with a model's scores."""
+"""Tests of writing copies of n-best lists with a model's scores."""
 
 import gzip
 import os
@@ -48,7 +48,7 @@ def score(forward_scorer, files):
 
 
 def refused(sentence):
-    """Expects an InputError that begins with the sentence."""
+    """Checks that scoring raises an InputError that begins with the sentence."""
     return pytest.raises(InputError, match="^" + re.escape(str(sentence)))
 
 
@@ -179,7 +179,7 @@ def test_a_malformed_line_stops_and_leaves_nothing(score, files, line):
     assert os.listdir(files / "out") == []
 
 
-def test_malformed_lines_are_kept_if_asked_for(score, files):
+def test_malformed_lines_are_kept_on_request(score, files):
     good = next(iter(LINES))
     (files / "nbest").write_text("\n".join([*MALFORMED, good]))
     assert score(on_error="keep", unknown_count=True, length=True).malformed == len(MALFORMED)

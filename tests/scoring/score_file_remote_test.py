@@ -40,7 +40,7 @@ class Killed(BaseException):
     pass
 
 
-def test_an_interrupted_job_in_a_bucket_goes_on_to_the_local_output(bucket, model_dirs, tmp_path, monkeypatch):
+def test_an_interrupted_job_in_a_bucket_continues_to_the_local_output(bucket, model_dirs, tmp_path, monkeypatch):
     options = {"length": True}
     score_file(model_dirs / "forward", tmp_path / "table.gz", tmp_path / "scored.gz", **options)
     options |= {"shard_lines": 8, "moses_ini": "s3://bucket/moses.ini", "moses_ini_out": "s3://bucket/scored.ini"}

@@ -1,4 +1,4 @@
-"""Tests of writing files again with a model's scores."""
+"""Tests of writing copies of files with a model's scores."""
 
 import collections
 import decimal

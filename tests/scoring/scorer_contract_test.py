@@ -1,4 +1,4 @@
-"""Scoring a model that keeps the decoder contract and is like none in the package."""
+"""Scoring a model that keeps the decoder contract and is unlike any in the package."""
 
 import numpy as np
 import pytest

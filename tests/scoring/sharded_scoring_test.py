@@ -51,7 +51,7 @@ def job(request, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["output", "output.gz"])
-def test_an_interrupted_job_goes_on_to_the_same_output(forward_scorer, reverse_scorer, job, out, name):
+def test_an_interrupted_job_continues_to_the_same_output(forward_scorer, reverse_scorer, job, out, name):
     models = {"model_dir": forward_scorer, "reverse_model_dir": reverse_scorer}
     whole = score_file(output=out / f"whole{name}", **models, **job)
     expected = (out / f"whole{name}").read_bytes()
@@ -138,7 +138,7 @@ def test_jobs_that_cannot_be_run_or_resumed_are_refused(forward_scorer, table, o
 
 
 @pytest.mark.parametrize("repair", [True, False], ids=["repaired", "kept"])
-def test_a_job_that_a_malformed_line_stopped_goes_on(forward_scorer, tmp_path, out, repair):
+def test_a_job_that_a_malformed_line_stopped_continues(forward_scorer, tmp_path, out, repair):
     # Three shards are at work at the same time: others are done before the work on that of the malformed line begins.
     lines = [f"le chat ||| the {i} ||| 1" for i in range(48)]
     table = write(tmp_path / "table", "\n".join([*lines[:40], "bad", *lines[40:]]).encode())
@@ -178,7 +178,7 @@ def test_a_full_disk_loses_nothing_that_is_done(forward_scorer, table, out, disk
     assert read(small / "table") == read(out / "whole")
 
 
-def test_a_killed_command_goes_on_with_several_processes(model_dirs, tmp_path, out, monkeypatch):
+def test_a_killed_command_continues_with_several_processes(model_dirs, tmp_path, out, monkeypatch):
     monkeypatch.undo()  # the windows of the processes, which make three shards
     table = write(tmp_path / "table.gz", "\n".join(f"le chat ||| the {i % 50} ||| 1" for i in range(70_000)).encode())
     score_file(model_dirs / "forward", table, out / "whole.gz", length=True)

@@ -1,4 +1,4 @@
-"""What target words attend to, beside their scores."""
+"""Attention of target words, which is computed with their scores."""
 
 import json
 

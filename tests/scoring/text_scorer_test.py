@@ -1,4 +1,4 @@
-"""Pairs of words scored by a model directory: what is asked for, and nothing else."""
+"""Pairs of words scored by a model directory: only what is requested is computed."""
 
 import contextlib
 
@@ -22,7 +22,7 @@ def model_dir(request, tmp_path_factory):
 
 
 @pytest.mark.usefixtures("uncompiled")
-def test_the_scores_that_are_asked_for_are_computed_together(model_dir):
+def test_requested_scores_are_computed_together(model_dir):
     scorer = TextScorer(model_dir)
     scores = scorer.score_pairs(PAIRS)
     assert not any((scores.token_log_probs, scores.unknown_count, scores.source_unknown_count, scores.attention))

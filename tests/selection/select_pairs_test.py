@@ -91,7 +91,7 @@ def test_pairs_on_which_two_translation_models_agree_are_selected(corpus, out, d
     assert (summary.lines, summary.pairs, summary.without_score) == (3, 7, 1)
     assert summary.lowest == pytest.approx(expected[ranked[2]][0], rel=1e-5)
     assert str(summary).startswith("3 of 7 pairs in ") and str(summary).endswith("left out: 1 empty or too long")
-    # The first of equal pairs is the better one; with `deduplicate` the second is none.
+    # The first of equal pairs is the better one; with `deduplicate`, only the first counts.
     place = ranked.index(0)
     select_pairs(corpus / "tsv", out / "tsv", dual, format="tsv", top=place + 1)
     found = (out / "tsv").read_text("utf-8").splitlines()
@@ -280,7 +280,7 @@ def test_too_many_unknown_words_stop_the_selection(corpus, out, dual):
     assert select_pairs(corpus / "swapped", out / "best", dual, format="tsv", share=1, max_unknown=1).lines > 0
 
 
-def test_an_interrupted_selection_in_shards_goes_on(corpus, out, dual, monkeypatch):
+def test_an_interrupted_selection_in_shards_continues(corpus, out, dual, monkeypatch):
     for name in ("cross_entropies", "select_pairs"):
         monkeypatch.setattr(importlib.import_module(f"keras_encdec.selection.{name}"), "WINDOW", 2)
     job = {"input": corpus / "target", "source": corpus / "source", "models": dual, "deduplicate": True}

@@ -103,7 +103,7 @@ def test_a_malformed_line_is_reported(tmp_path, line, message):
     assert message in str(error.value)
 
 
-def test_escapes_are_taken_off(tmp_path):
+def test_escapes_are_removed(tmp_path):
     (tmp_path / "words").write_text("R&amp;D\tl&apos;R&amp;D\n")
     assert read_dictionary(tmp_path / "words") == {"R&D": "l'R&D"}
 

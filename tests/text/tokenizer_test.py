@@ -34,12 +34,12 @@ def tokenizer():
         (" \t ", ""),
     ],
 )
-def test_text_is_normalized_and_punctuation_set_apart(tokenizer, text, tokens):
+def test_text_is_normalized_and_punctuation_separated(tokenizer, text, tokens):
     assert tokenizer([text]).numpy()[0].decode() == tokens
     assert tokenizer.words([text]) == [tokens.split()]
 
 
-def test_case_is_folded_only_if_asked_for(tokenizer):
+def test_case_is_folded_only_on_request(tokenizer):
     assert tokenizer.words(["STRASSE Straße ÉTÉ"]) == [["STRASSE", "Straße", "ÉTÉ"]]
     assert Tokenizer(lowercase=True).words(["STRASSE Straße ÉTÉ"]) == [["strasse", "strasse", "été"]]
 

@@ -103,7 +103,7 @@ def test_the_spelling_of_the_unknown_word_is_the_unknown_word():
     assert vocabulary.words == ["a", "b"] and vocabulary.encode(["<unk>"]) == [UNKNOWN, END]
 
 
-def test_reserved_words_leave_room_for_others_or_none():
+def test_reserved_words_count_towards_the_size():
     counts = {"a": 3, "b": 2, "c": 1}
     assert most_frequent(counts, 4, ["x", "b"]).words == ["a", "c", "x", "b"]
     assert most_frequent(counts, 1, ["x", "y"]).words == ["x", "y"]

@@ -1,4 +1,4 @@
-"""The end of training and the learning rate until then, on each backend."""
+"""The end of training and the learning rate of each update, on each backend."""
 
 import signal
 import time
@@ -77,7 +77,7 @@ def test_each_stop_signal_ends_the_training_and_its_handler_is_restored(number, 
 
 
 class Lengths(keras.callbacks.Callback):
-    """Takes down how far the weights go at each update."""
+    """Records how far the weights move in each update."""
 
     def __init__(self, lengths, before):
         super().__init__()

@@ -72,7 +72,7 @@ class StopOnce(TrainingReporter):
 
 
 @pytest.mark.usefixtures("eager", "uncompiled", "signals_obeyed")
-def test_a_training_records_bleu_each_round_saves_the_best_model_and_is_resumed(tmp_path):
+def test_a_run_records_bleu_each_round_saves_the_best_model_and_is_resumed(tmp_path):
     for name, ends in (("pairs", ["d"] * 40), ("held_out", ["d", "d e f", "unheard"])):  # soon learned
         (tmp_path / name).write_text("".join(f"s{i}\ta b c {end}\n" for i, end in enumerate(ends)))
     data = TrainingData(tsv=tmp_path / "pairs", validation=(tmp_path / "held_out",))

@@ -1,4 +1,4 @@
-"""The files that a training run keeps of itself, on each backend."""
+"""The checkpoints and the best model that a training run saves, on each backend."""
 
 import contextlib
 import shutil
@@ -80,7 +80,7 @@ RECURRENT = {"architecture": "recurrent", "model": {"cell": "gru", "layers": 1, 
     ],
     ids=["cosine", "halving and gradual pruning"],
 )
-def test_an_interrupted_training_ends_with_the_weights_of_an_uninterrupted_one(tsv, tmp_path, settings):
+def test_an_interrupted_run_ends_with_the_weights_of_an_uninterrupted_one(tsv, tmp_path, settings):
     settings = {"updates": 14, "round_updates": 5, **settings}
     train_tiny(tsv, tmp_path / "whole", **settings)
     # Each with the minutes between checkpoints, and the update of the last one. The last ends a round.
@@ -111,7 +111,7 @@ def test_a_signal_with_the_last_update_of_a_round_or_of_the_training_ends_the_ro
 
 
 @pytest.mark.usefixtures("eager", "signals_obeyed")
-def test_a_round_goes_on_with_other_limits(tsv, tmp_path):
+def test_a_round_continues_with_other_limits(tsv, tmp_path):
     """The first round is always ended; a later one only if the training has not reached its end."""
     stop = Interrupting(4, terminate)
     train(tiny_config(updates=9, round_updates=6), tsv, tmp_path, reporter=stop)
@@ -126,7 +126,7 @@ def test_a_round_goes_on_with_other_limits(tsv, tmp_path):
 
 
 @pytest.mark.usefixtures("eager")
-def test_the_weights_of_another_training_are_refused(training_files, tmp_path):
+def test_the_weights_of_another_run_are_refused(training_files, tmp_path):
     data = TrainingData(tsv=training_files / "tsv")
     for name in ("one", "other"):
         train_tiny(data, tmp_path / name, updates=2, round_updates=1, seed=len(name))

@@ -1,4 +1,4 @@
-"""What the tests of training share."""
+"""Fixtures that the tests of training share."""
 
 import pytest
 from tiny_trainings import train_tiny
@@ -15,7 +15,7 @@ def tsv(training_files):
 
 @pytest.fixture(scope="session")
 def trained(training_files, tmp_path_factory):
-    """What becomes of the phrase table as it is compiled by default, with TensorBoard: the result and the lines."""
+    """A run on the phrase table, compiled as by default, with TensorBoard: the result and the lines."""
     path = tmp_path_factory.mktemp("trained") / "new" / "model"
     data = TrainingData(phrase_table=training_files / "table.gz")
     return train_tiny(data, path, updates=25, pad_to=(8,), jit_compile="auto", tensorboard=True)

@@ -1,4 +1,4 @@
-"""Trainings that begin with a pruned model, or prune gradually."""
+"""Training runs that begin with a pruned model, or prune gradually."""
 
 import signal
 import types
@@ -86,7 +86,7 @@ class Doing(TrainingReporter):
 
 @pytest.mark.usefixtures("signals_obeyed")
 @pytest.mark.parametrize("updates", [6, 3])
-def test_a_training_resumed_with_an_earlier_end_ends_at_the_full_share(data, tmp_path, updates):
+def test_a_run_resumed_with_an_earlier_end_ends_at_the_full_share(data, tmp_path, updates):
     def stop(done):
         if done == 5:
             signal.raise_signal(signal.SIGTERM)
@@ -102,7 +102,7 @@ def test_a_training_resumed_with_an_earlier_end_ends_at_the_full_share(data, tmp
     assert lines[0].startswith("Nothing to train")
 
 
-def test_a_training_whose_last_validation_takes_long_ends_at_the_full_share(data, tmp_path, monkeypatch):
+def test_a_run_whose_last_validation_takes_long_ends_at_the_full_share(data, tmp_path, monkeypatch):
     now = [0.0]
     monkeypatch.setattr(budget, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
 
@@ -117,7 +117,7 @@ def test_a_training_whose_last_validation_takes_long_ends_at_the_full_share(data
     assert pruned_share(ModelDirectory.load(tmp_path / "m").model) == pytest.approx(0.8, abs=0.01)
 
 
-def test_a_training_out_of_patience_says_that_it_has_pruned_less(data, tmp_path):
+def test_a_run_out_of_patience_says_that_it_has_pruned_less(data, tmp_path):
     settings = {"round_updates": 1, "gradual_pruning": 0.8, "learning_rate": 0}
     _, lines = train_tiny(data, tmp_path / "m", updates=10_000, patience=2, **settings)
     assert number_of_updates(tmp_path / "m") == [1, 2, 3]

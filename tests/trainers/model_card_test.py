@@ -50,7 +50,7 @@ def test_a_directory_with_it_is_undamaged_and_loads_where_it_is_copied(trained, 
     assert ModelDirectory.load(copied).model.count_params()
 
 
-def test_a_resumed_training_replaces_it_unless_it_is_the_users(training_files, tmp_path):
+def test_a_resumed_run_replaces_it_unless_it_is_the_users(training_files, tmp_path):
     data, folder = TrainingData(tsv=training_files / "tsv", held_out_fraction=0), tmp_path / "model"
     train_tiny(data, folder, updates=10)
     known, card = front_matter(folder)
@@ -63,7 +63,7 @@ def test_a_resumed_training_replaces_it_unless_it_is_the_users(training_files, t
     assert (folder / "README.md").read_text(encoding="utf-8") == mine
 
 
-def test_a_language_model_and_a_reverse_model_have_cards_of_their_own(training_files, tmp_path):
+def test_a_language_model_and_a_reverse_model_have_their_own_cards(training_files, tmp_path):
     data = TrainingData(target=training_files / "target")
     train_tiny(data, tmp_path / "lm", updates=1, architecture="language_model", model={"units": 4, "embedding_dim": 4})
     known, card = front_matter(tmp_path / "lm")

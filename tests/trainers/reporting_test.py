@@ -21,7 +21,7 @@ from keras_encdec.trainers.checkpoints import Checkpoints
 from keras_encdec.trainers.reporting import TrainingReporter
 
 
-def test_a_training_keeps_its_progress(tsv, tmp_path):
+def test_a_run_keeps_its_progress(tsv, tmp_path):
     with ProgressRecord("encdec-train", tmp_path / "given.json"):
         train_tiny(tsv, tmp_path / "model", updates=10)
     for path in (tmp_path / "model" / "progress.json", tmp_path / "given.json"):
@@ -33,7 +33,7 @@ def test_a_training_keeps_its_progress(tsv, tmp_path):
     assert (state["state"], state["done"]) == ("finished", 20)
 
 
-def test_a_training_that_a_signal_stops_or_that_fails_says_so(tsv, tmp_path, monkeypatch):
+def test_a_run_that_a_signal_stops_or_that_fails_says_so(tsv, tmp_path, monkeypatch):
     end = Checkpoints.on_epoch_end
 
     def signalled(self, *arguments):
@@ -122,7 +122,7 @@ def test_what_takes_long_is_reported_while_it_lasts():
     assert not lines
 
 
-def test_an_update_that_has_only_begun_is_not_said_to_take_long():
+def test_an_update_that_has_just_begun_is_not_reported_as_slow():
     lines, budget = [], types.SimpleNamespace(seconds=0.0, updates_done=0)
     reports = UpdateReports(TrainingReporter(lines.append), budget, 16, Compilation(), pause=2.4)
     with reports:

@@ -80,7 +80,7 @@ def test_an_existing_model_is_not_overwritten(training_files, trained):
 
 
 @pytest.mark.usefixtures("eager")
-def test_a_resumed_training_must_have_the_same_validation_pairs(tsv, tmp_path):
+def test_a_resumed_run_must_have_the_same_validation_pairs(tsv, tmp_path):
     lines = pathlib.Path(tsv.tsv).read_text().splitlines(keepends=True)
     for name, some in (("valid", lines[:20]), ("moved", lines[:20]), ("other", lines[20:40])):
         (tmp_path / name).write_text("".join(some))
@@ -105,8 +105,8 @@ def test_a_resumed_training_must_have_the_same_validation_pairs(tsv, tmp_path):
 
 
 @pytest.mark.usefixtures("eager")
-def test_resume_starts_a_training_without_a_complete_round(trained, tsv, tmp_path):
-    """As a scheduler repeats the same command whenever it was killed."""
+def test_resume_starts_anew_without_a_complete_round(trained, tsv, tmp_path):
+    """A scheduler repeats the same command whenever it was killed."""
     path = shutil.copytree(
         trained[0].model_dir, tmp_path / "m", ignore=shutil.ignore_patterns("last.keras", "previous.keras", "logs")
     )
@@ -122,7 +122,7 @@ def test_resume_starts_a_training_without_a_complete_round(trained, tsv, tmp_pat
     assert lines[0].startswith("400 unique pairs") and number_of_updates(path) == [1]
 
 
-def test_resume_reports_that_a_training_has_already_ended(training_files, trained):
+def test_resume_reports_that_a_run_has_already_ended(training_files, trained):
     result, _ = trained
     path, data = result.model_dir, TrainingData(phrase_table=training_files / "table.gz")
     before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
@@ -201,7 +201,7 @@ def test_a_corrupt_checkpoint_is_an_error_that_names_the_file(training_files, tr
 
 
 @pytest.mark.usefixtures("eager")
-def test_a_training_of_the_first_version_is_resumed(tsv, tmp_path):
+def test_a_run_of_the_first_version_is_resumed(tsv, tmp_path):
     """It called the architecture by its cell."""
     settings = {"architecture": "recurrent", "model": {"cell": "gru", "layers": 1}}
     train_tiny(tsv, tmp_path, updates=2, **settings)
@@ -312,7 +312,7 @@ def test_no_flipped_bit_changes_what_is_loaded(folder, tmp_path):
 
 
 @pytest.mark.usefixtures("eager")
-def test_a_file_is_on_the_disk_before_it_replaces_another(tsv, tmp_path, monkeypatch):
+def test_a_file_is_on_disk_before_it_replaces_another(tsv, tmp_path, monkeypatch):
     calls, flush, replace = [], resumption.flush_to_disk, os.replace
 
     def logged_flush(path):
@@ -336,7 +336,7 @@ def test_a_file_is_on_the_disk_before_it_replaces_another(tsv, tmp_path, monkeyp
 
 @pytest.mark.usefixtures("eager")
 def test_a_checkpoint_of_the_first_versions_is_resumed(tsv, folder, tmp_path):
-    """It has the rounds alone, and stands alone."""
+    """Its history contains only the rounds, and no previous checkpoint exists."""
     old = shutil.copytree(folder, tmp_path / "old", ignore=shutil.ignore_patterns("*.keras"))
     shutil.copy(folder / "best.keras", old)
     with zipfile.ZipFile(folder / "last.keras") as archive, zipfile.ZipFile(old / "last.keras", "w") as other:
@@ -354,7 +354,7 @@ def test_a_checkpoint_of_the_first_versions_is_resumed(tsv, folder, tmp_path):
 
 
 @pytest.mark.usefixtures("eager")
-def test_a_training_in_a_store_goes_on_from_the_last_checkpoint_when_its_machine_dies(tsv, tmp_path, monkeypatch):
+def test_a_run_in_a_store_continues_from_the_last_checkpoint_when_its_machine_dies(tsv, tmp_path, monkeypatch):
     pytest.importorskip("fsspec", reason="the extra remote is not installed")
     train_tiny(tsv, tmp_path / "whole", updates=6, round_updates=2)
     url = f"file://{tmp_path}/killed"

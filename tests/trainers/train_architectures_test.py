@@ -137,7 +137,7 @@ def test_training_as_in_the_thesis_is_resumed_and_averages_its_last_rounds(pairs
         assert sorted(int(file.stem) for file in (path / "rounds").iterdir()) == updates[-4:]
         assert any("of the average of the last 3 rounds" in line for line in lines) == ("averaged_rounds" in best)
     assert len(train_tiny(data, other, resume=True, **settings)[1]) == 1  # the training has already ended
-    # Killed before it was averaged, it goes on with that alone.
+    # A run that was killed before the averaging only averages.
     for last in (other / "last.keras", other / "history.json"):
         last.unlink()
     rewrite_history(whole / "last.keras", other / "last.keras", plain)

@@ -166,6 +166,6 @@ def test_a_hybrid_model_may_begin_with_a_model_of_words(characters, corpus, tmp_
         train(back, data, tmp_path / "words again")
 
 
-def test_what_a_training_cannot_combine():
+def test_settings_that_training_cannot_combine():
     with pytest.raises(ConfigurationError, match="found characters=both with devices=2, expected 1 device"):
         TrainingConfig("recurrent", MODEL, updates=1, devices="2")

@@ -1,4 +1,4 @@
-"""What training refuses, and how it ends when it cannot go on."""
+"""What training refuses, and how it ends when it cannot continue."""
 
 import gzip
 import os
@@ -15,7 +15,7 @@ from keras_encdec.trainers import TrainingData, TrainingReporter, train
 
 
 @pytest.mark.usefixtures("eager")
-def test_a_second_training_into_a_directory_is_refused_and_scoring_goes_on(training_files, tsv, tmp_path):
+def test_a_second_run_in_a_directory_is_refused_and_scoring_continues(training_files, tsv, tmp_path):
     other, refusals, scored = TrainingData(phrase_table=training_files / "table.gz"), set(), []
 
     class Intruder(TrainingReporter):
@@ -112,7 +112,7 @@ def test_validation_pairs_that_are_left_out_are_reported(tsv, tmp_path):
 
 
 @pytest.mark.usefixtures("eager")
-def test_a_diverging_training_stops_and_keeps_the_last_good_round(tsv, tmp_path):
+def test_a_diverging_run_stops_and_keeps_the_last_good_round(tsv, tmp_path):
     path = tmp_path / "m"
     settings = {"round_updates": 2, "optimizer": "sgd", "clip_norm": 0}
     with pytest.raises(InputError, match="the training diverged: train again with a lower --learning_rate"):

@@ -1,4 +1,4 @@
-"""Training with words that say where in the source an unknown target word comes from."""
+"""Training with position words, which say where the source word of an unknown target word is."""
 
 import random
 import shutil
@@ -75,7 +75,7 @@ def test_unknown_words_are_annotated_in_training_and_validation(files, tmp_path)
     assert "unkpos" not in (tmp_path / "output").read_text()
 
 
-def test_a_training_with_position_words_is_resumed_and_repeated_from_its_settings(files, tmp_path):
+def test_a_run_with_position_words_is_resumed_and_repeated_from_its_settings(files, tmp_path):
     data = posunk(files, shortlist=30)
     train_tiny(data, tmp_path, updates=2)
     assert TrainingData.from_preset(tmp_path / "settings.toml") == data

@@ -21,7 +21,7 @@ from keras_encdec.trainers import TrainingConfig, TrainingData, TrainingReporter
 from keras_encdec.trainers.preparation import unigram_perplexity
 
 
-def test_a_training_reports_its_data_rounds_and_result(trained):
+def test_a_run_reports_its_data_rounds_and_result(trained):
     result, lines = trained
     backend = keras.backend.backend()
     compiling = [line for line in lines if "ompiling" in line]
@@ -113,7 +113,7 @@ def test_the_saved_settings_repeat_the_training(tsv, tmp_path):
     assert again.best.val_perplexity == pytest.approx(first.best.val_perplexity, rel=1e-4)
 
 
-def test_concurrent_trainings_give_the_results_of_separate_trainings(tsv, tmp_path, request):
+def test_concurrent_runs_give_the_results_of_separate_runs(tsv, tmp_path, request):
     settings = {"half": {"dtype_policy": "mixed_bfloat16"}, "wide": {"model": {"units": 12}, "seed": 6}}
     policy, results = keras.config.dtype_policy().name, {}
 
@@ -255,7 +255,7 @@ def test_the_unigram_perplexity_is_that_of_the_counts(tmp_path):
 
 
 @pytest.mark.usefixtures("eager")
-def test_a_model_that_learned_nothing_is_told_until_it_has(tmp_path):
+def test_a_model_that_has_learned_nothing_is_reported_until_it_learns(tmp_path):
     lines = [f"s{i % 7}\t{'a ' * (i % 5)}b\n" for i in range(200)]
     (tmp_path / "pairs").write_text("".join(f"{i} {line}" for i, line in enumerate(lines)))
     (tmp_path / "table").write_text("s1 ||| a b ||| 0.5\n")

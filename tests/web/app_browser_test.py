@@ -52,7 +52,7 @@ def opened(browser, address, width, scheme="light"):
 
 
 def settled(browser, source):
-    """Waits until the page has what it asks for when a source is typed."""
+    """Waits until the page has the responses to its requests for a typed source."""
     shown = (
         "return document.getElementById('source').value === arguments[0] && "
         "document.getElementById('status').textContent.startsWith('Best of') && "
@@ -127,7 +127,7 @@ window.fetch = async (address, {signal, ...options}) => {
 """
 
 
-def test_outdated_answers_are_dropped(browser, address):
+def test_outdated_responses_are_dropped(browser, address):
     opened(browser, address, 1400)
     browser.execute_script(LATE)
     typed(browser, "la")

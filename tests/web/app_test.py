@@ -1,4 +1,4 @@
-"""The API and the files of the page, asked in this process."""
+"""The API and the files of the page, requested in this process."""
 
 import gc
 import io
@@ -21,7 +21,7 @@ from keras_encdec.web import create_app
 from keras_encdec.web.app import openapi
 
 HOST = "http://127.0.0.1:8080"
-# What is posted to each address, and what the limits are in the tests.
+# The body that is posted to each address, and the limits in the tests.
 POSTED = {
     "translate": {"source": "le chat <b>", "beams": 4, "best": 3},
     "sample": {"source": "le chat", "samples": 9, "best": 4, "seed": 3},
@@ -47,7 +47,7 @@ def explorers(model_dirs, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def asked(explorers):
-    """Callable that posts to an address of a model: the answer."""
+    """A function that sends a request to the API of a model and returns the response."""
     clients = {
         name: TestClient(create_app(explorer, ["127.0.0.1"]), HOST, raise_server_exceptions=False)
         for name, explorer in explorers.items()
@@ -71,7 +71,7 @@ def refused(response, status, *expected):
     assert response.headers["x-content-type-options"] == "nosniff"
 
 
-def test_requests_and_answers_match_the_openapi_description(asked, explorers):
+def test_requests_and_responses_match_the_openapi_description(asked, explorers):
     described = asked("/openapi.json").json()
     assert described == json.loads(json.dumps(openapi(explorers["encdec"].limits)))
     assert set(described["paths"]) == {"/api/model", *(f"/api/{name}" for name in POSTED)}
@@ -218,7 +218,7 @@ def test_a_failure_of_the_server_is_answered_with_a_sentence(explorers, asked, m
 
 
 @pytest.mark.parametrize("path", ["/", "/page/try.js", "/page/try.css", "/api/model", "/openapi.json", "/none"])
-def test_every_answer_has_headers_that_isolate_the_page(asked, path):
+def test_every_response_has_headers_that_isolate_the_page(asked, path):
     headers = asked(path).headers
     policy = dict(part.strip().split(" ", 1) for part in headers["content-security-policy"].split(";"))
     assert policy["default-src"] == "'none'" and policy["frame-ancestors"] == "'none'"

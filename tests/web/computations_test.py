@@ -7,7 +7,7 @@ from keras_encdec.web.computations import MOST_WAITING, BusyError, Computations,
 
 
 def computed(questions):
-    """What comes of questions, (key, function), that are asked at once while another computes."""
+    """The results of requests, `(key, function)`, that arrive together while another one is computed."""
     computations, begun, go_on = Computations(), threading.Event(), threading.Event()
 
     async def all_of_them():

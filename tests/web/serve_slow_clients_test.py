@@ -1,4 +1,4 @@
-"""Clients that send their requests slowly, or never, beside others."""
+"""Clients that send their requests slowly, or never, at the same time as others."""
 
 import asyncio
 import contextlib
@@ -58,7 +58,7 @@ def clients(port, number, begun):
 
 
 def heard(client):
-    """All that a client gets until it is closed."""
+    """All that a client receives until its connection is closed."""
     with contextlib.suppress(ConnectionResetError):
         return b"".join(iter(lambda: client.recv(1 << 16), b""))
     return b""
@@ -115,7 +115,7 @@ def test_a_client_that_disconnects_is_not_logged(port, caplog):
     assert caplog.messages == []
 
 
-def test_a_client_that_does_not_read_its_answer_is_disconnected(monkeypatch):
+def test_a_client_that_does_not_read_its_response_is_disconnected(monkeypatch):
     monkeypatch.setattr(serve, "REQUEST_SECONDS", 0.5)
     parts = [bytes(1_000_000)] * 50  # more than all buffers on the way take
 

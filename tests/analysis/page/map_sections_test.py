@@ -6,7 +6,7 @@ from keras_encdec.analysis.page.map_sections import map_regions, projector_files
 from keras_encdec.analysis.vectors import Vectors
 
 
-def test_regions_are_dense_and_apart():
+def test_regions_are_dense_and_do_not_overlap():
     rng = np.random.default_rng(0)
     points = np.concatenate([rng.uniform(-50, 50, (200, 2)), rng.normal((20, 20), 0.5, (30, 2))])
     boxes = map_regions(points, size=10)

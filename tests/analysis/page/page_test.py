@@ -91,7 +91,7 @@ def test_equal_labels_are_stored_once_and_numbers_are_decoded():
     assert np.frombuffer(base64.b64decode(data["y"]), "<f4").tolist() == [-2, 3]
 
 
-def test_a_picture_has_dark_colours_of_its_own_and_files_are_links():
+def test_a_picture_has_its_own_dark_colours_and_files_are_links():
     svg = b'<svg><defs></defs><path style="fill: #ffffff; stroke: #0072b2"/></svg>'
     text = element("picture", Drawing(svg, b"", "a picture"))
     shown = base64.b64decode(re.search(r"base64,([^\"]*)", text)[1]).decode()

@@ -20,7 +20,7 @@ def written(folder, rounds):
     return folder
 
 
-def test_the_history_of_a_training_is_read(tmp_path):
+def test_the_history_of_a_run_is_read(tmp_path):
     rounds = [
         {**ROUND, "updates": 10, "pairs": 100, "seconds": 2.0, "val_perplexity": 4.0},
         {**ROUND, "updates": 20, "pairs": 400, "seconds": 4.0},

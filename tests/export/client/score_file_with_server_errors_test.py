@@ -1,4 +1,4 @@
-"""The client when the server is away, refuses or errs, and when it is stopped itself."""
+"""The client when the server is unavailable, refuses requests or fails, and when the client itself is stopped."""
 
 import contextlib
 import os
@@ -48,7 +48,7 @@ with serving(model, *map(int, sys.argv[1:])):
 
 @contextlib.contextmanager
 def killed_at_the_end(ports):
-    """A server in a process of its own, which is killed: its connections break off."""
+    """A server in a separate process, which is killed: its connections break off."""
     command = [sys.executable, "-c", SERVER, *map(str, ports)]
     helpers = str(pathlib.Path(fake_prediction_server.__file__).parent)
     environment = {**os.environ, "PYTHONPATH": helpers}
@@ -61,7 +61,7 @@ def killed_at_the_end(ports):
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "rest"])
-def test_a_server_that_is_killed_and_started_again_is_waited_for(client_command, many, out, protocol):
+def test_the_client_waits_for_a_server_that_is_killed_and_restarted(client_command, many, out, protocol):
     with contextlib.ExitStack() as sockets:
         listening = [sockets.enter_context(socket.create_server(("localhost", 0))) for _ in range(2)]
         ports = [each.getsockname()[1] for each in listening]

@@ -1,4 +1,4 @@
-"""The client against a server that is made up."""
+"""The client against a fake server."""
 
 import gzip
 import json

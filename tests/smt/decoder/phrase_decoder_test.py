@@ -203,7 +203,7 @@ def test_a_small_pop_limit_and_a_table_limit_try_fewer_options(folder):
 
 
 def test_escapes_make_no_difference(folder, tmp_path):
-    """Those of the text, of the table and of the language model."""
+    """Escapes of the text, of the table and of the language model."""
     (tmp_path / "text").write_text("l' x\nl' y\n")
     escaped = {"'s": [("l'", (0.5,))], "[": [("x", (0.5,))]}
     for source, table in (("'s [ |", escaped), ("&apos;s &#91; &#124;", escaped)):
@@ -298,7 +298,7 @@ def test_weights_are_bounded(folder):
             decode(folder, ["a"], other_weights={"LM0": [weight]})
 
 
-def test_an_interrupted_job_in_shards_goes_on_to_the_same_list(folder, tmp_path):
+def test_an_interrupted_job_in_shards_continues_to_the_same_list(folder, tmp_path):
     (folder / "source").write_text("".join(f"{'a b ' * (i % 4)} d\n" for i in range(40)) + "a e")
     files = folder / "source", folder / "table", folder / "arpa"
     whole = decode_nbest(*files, tmp_path / "whole", WEIGHTS, number_of_processes=1, nbest_size=5)

@@ -118,7 +118,7 @@ def test_a_byte_order_mark_is_not_part_of_the_first_line(tmp_path):
         ("\n", "\n", "found: found no links, and no sure ones in the reference, expected links to compare"),
     ],
 )
-def test_what_cannot_be_compared_is_said(tmp_path, found, gold, message):
+def test_alignments_that_cannot_be_compared_are_reported(tmp_path, found, gold, message):
     (tmp_path / "found").write_text(found)
     (tmp_path / "gold").write_text(gold)
     with pytest.raises(InputError, match=message):

@@ -1,4 +1,4 @@
-"""The counts and scores of corpora, beside sacrebleu's own."""
+"""The counts and scores of corpora, compared with sacrebleu's own."""
 
 import numpy as np
 import pytest

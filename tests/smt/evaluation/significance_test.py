@@ -1,4 +1,4 @@
-"""Tests of significance, beside sacrebleu's own."""
+"""Tests of significance, compared with sacrebleu's own."""
 
 import itertools
 

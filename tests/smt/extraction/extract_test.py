@@ -90,7 +90,7 @@ def test_scores_are_those_of_a_naive_implementation(files, out):
 
 
 @pytest.mark.parametrize("smoothing", ["none", "good_turing", "kneser_ney"])
-def test_the_table_made_on_the_disk_is_the_one_made_in_memory(tmp_path, out, monkeypatch, smoothing):
+def test_the_table_made_on_disk_is_the_one_made_in_memory(tmp_path, out, monkeypatch, smoothing):
     choose = random.Random(1)
     sentences = []
     for _ in range(80):

@@ -1,4 +1,4 @@
-"""Sorted runs on the disk, their ranges, and the counts of target phrases."""
+"""Sorted runs on disk, their ranges, and the counts of target phrases."""
 
 from collections import Counter
 

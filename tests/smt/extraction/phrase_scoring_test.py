@@ -52,6 +52,6 @@ def test_lines_are_in_the_order_of_their_bytes_and_escaped():
     assert any(line.startswith("a! ||| &#91;é&#93; |||") for line in lines)
 
 
-def test_escape_does_the_ampersand_once():
+def test_escape_replaces_an_ampersand_only_once():
     assert escape("<&>") == "&lt;&amp;&gt;"
     assert escape("\"'|[]") == "&quot;&apos;&#124;&#91;&#93;"

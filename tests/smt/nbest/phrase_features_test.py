@@ -45,7 +45,7 @@ LINES = {
 NBEST = "".join(f"{line}\n" for line in LINES)
 
 
-def test_lines_with_the_same_pair_are_told_apart_by_their_scores(tmp_path):
+def test_lines_with_the_same_pair_are_distinguished_by_their_scores(tmp_path):
     """Without factors, several lines of a table may have the same pair."""
     factors = [("NN", 0.1, 0.001), ("VB", 0.9, 0.5), ("JJ", 0.4, 0.125)]
     table = "".join(f"run|{tag} ||| b ||| {score} {score} {score} {score} {last}\n" for tag, score, last in factors)
@@ -53,7 +53,7 @@ def test_lines_with_the_same_pair_are_told_apart_by_their_scores(tmp_path):
     for first, second in itertools.product(factors, repeat=2):
         sums = " ".join([f"{math.log(first[1]) + math.log(second[1]):.6g}"] * 4)
         lines.append(f"0 ||| b b  ||| TranslationModel0= {sums} ||| 0 ||| 0=0 1=1\n")
-    lines.append("0 ||| b b  ||| LM0= 1 ||| 0 ||| 0=0 1=1\n")  # nothing to tell them apart by: the first line
+    lines.append("0 ||| b b  ||| LM0= 1 ||| 0 ||| 0=0 1=1\n")  # nothing distinguishes them: the first line is taken
     for name, text in (("nbest", "".join(lines)), ("source", "run run\n"), ("table", table)):
         (tmp_path / name).write_text(text)
     add_phrase_features(tmp_path / "nbest", tmp_path / "source", tmp_path / "table", tmp_path / "out")
@@ -139,7 +139,7 @@ def test_the_phrases_of_random_translations_are_recovered(tmp_path_factory, seed
         while position < len(sentence):
             fitting = [pair for pair in pairs if f"{' '.join(sentence[position:])} ".startswith(f"{pair[0]} ")]
             pair = draw.choice(fitting) if fitting else None
-            if pair is None:  # a word that may have no phrase by itself, and is copied then
+            if pair is None:  # a word that may have no phrase of its own, and is copied then
                 pair = (sentence[position], sentence[position])
                 table_has = any(source == pair[0] for source, _ in pairs)
                 assert not table_has

@@ -74,7 +74,7 @@ def test_equivalent_contexts_share_a_state(tmp_path):
 
 
 @pytest.mark.parametrize("count", ["-14", "x", "", "9" * 30])
-def test_a_count_that_would_end_the_process_is_named(tmp_path, count):
+def test_a_count_that_would_crash_kenlm_is_an_error(tmp_path, count):
     with pytest.raises(InputError, match=r'arpa, line 2: found "ngram 1=.*", expected a line such as ngram 1=100'):
         model_of(tmp_path, ARPA.replace("ngram 1=6", f"ngram 1={count}"))
 
