@@ -196,12 +196,14 @@ def spell_in_graph(
     speller = _Speller(decoder.speller.decoder, rules)
     found = search_in_graph(speller, {"spelling": first}, tf.ones_like(hypothesis), limits, character_sampler, of_word)
     spellings, log_probs = found.ids[:, 0], found.log_probs[:, 0]
+    ranked_by = log_probs
     if translations is not None:
-        spellings, log_probs = translations.best(
+        spellings, log_probs, ranked_by = translations.best(
             decoder.speller, first, *attention, hypothesis // number, source_words, spellings, log_probs
         )
-    sums = tf.math.unsorted_segment_sum(log_probs, hypothesis, sources * number)
-    return _with_spellings(results, tf.reshape(sums, [sources, number]), spellings, word, sampler)
+    sums = tf.math.unsorted_segment_sum(tf.stack([log_probs, ranked_by], axis=1), hypothesis, sources * number)
+    sums = tf.reshape(sums, [sources, number, 2])
+    return _with_spellings(results, sums[:, :, 0], sums[:, :, 1], spellings, word, sampler)
 
 
 def _unknown_states(
@@ -239,12 +241,25 @@ def _unknown_states(
 
 
 def _with_spellings(
-    results: SearchResults, log_probs: tf.Tensor, spellings: tf.Tensor, word: tf.Tensor, sampler: Sampler
+    results: SearchResults,
+    log_probs: tf.Tensor,
+    ranked_by: tf.Tensor,
+    spellings: tf.Tensor,
+    word: tf.Tensor,
+    sampler: Sampler,
 ) -> SpelledResults:
-    """Adds ln p of the spellings, `(sources, results)`, to the results, and ranks them again unless they were drawn."""
+    """Adds the spelled words to the results, and ranks these again unless they were drawn.
+
+    Args:
+        results: SearchResults.
+        log_probs: float32 tensor `(sources, results)`, sums of ln p of the characters.
+        ranked_by: float32 tensor `(sources, results)`, what the words add to the scores without a length penalty.
+        spellings, word: see `SpelledResults`.
+        sampler: Sampler that generated the results.
+    """
     tokens = tf.math.count_nonzero(results.ids, axis=2, dtype=tf.float32)
     results = results._replace(
-        log_probs=results.log_probs + log_probs, scores=results.scores + sampler.score_gain(log_probs, tokens)
+        log_probs=results.log_probs + log_probs, scores=results.scores + sampler.score_gain(ranked_by, tokens)
     )
     tables = [*results, log_probs, tf.reshape(word, tf.shape(results.ids))]
     if not sampler.needs_draws:

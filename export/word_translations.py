@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_encdec.decoding.unknown_speller import TRANSLATIONS
+from keras_encdec.decoding.unknown_speller import LOWEST_LOG_PROB, TRANSLATIONS
 from keras_encdec.export.phrase_ids import PhraseIds
 from keras_encdec.export.scoring_graph import spelling_log_probs
 from keras_encdec.models.characters import Speller
@@ -57,7 +57,7 @@ class ServedTranslations:
         source_words: tf.Tensor,
         ids: tf.Tensor,
         log_probs: tf.Tensor,
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Chooses the most probable word of each unknown word.
 
         Args:
@@ -70,8 +70,8 @@ class ServedTranslations:
             log_probs: float32 tensor `(words,)`: ln p of these characters.
 
         Returns:
-            tuple: int32 tensor `(words, 51)`, the characters of the chosen words, and float32 tensor `(words,)`, their
-            ln p.
+            tuple: int32 tensor `(words, 51)`, the characters of the chosen words; float32 tensor `(words,)`, their
+            ln p; float32 tensor `(words,)`, ln of the words' probabilities, at least `LOWEST_LOG_PROB`.
         """
         of_sources, probabilities, spellings = self._of_sources(source_words)
         # Translations of several source words that are the same word are added up.
@@ -96,14 +96,15 @@ class ServedTranslations:
             speller, tf.repeat(first, TRANSLATIONS, axis=0), tf.reshape(candidates, [-1, SPELLING_WIDTH])
         )
         of_characters = tf.reshape(of_characters, tf.shape(words))
-        values = (1 - self._weight) * tf.exp(of_characters) + self._weight * translated
-        values = tf.where((words >= 0) & (translated > 0), values, -1.0)
-        values = tf.concat([(1 - self._weight) * tf.exp(log_probs)[:, None], values], 1)
+        spelled = tf.math.log(1 - self._weight)
+        values = tf.reduce_logsumexp([spelled + of_characters, tf.math.log(self._weight * translated)], axis=0)
+        values = tf.where((words >= 0) & (translated > 0), values, -np.inf)
+        values = tf.concat([spelled + log_probs[:, None], values], 1)
         best = tf.argmax(values, axis=1, output_type=tf.int32)
         ids = tf.pad(ids, [[0, 0], [0, SPELLING_WIDTH]])[:, :SPELLING_WIDTH]
-        candidates = tf.concat([ids[:, None], candidates], 1)
-        log_probs = tf.concat([log_probs[:, None], of_characters], 1)
-        return tf.gather(candidates, best, batch_dims=1), tf.gather(log_probs, best, batch_dims=1)
+        tables = (tf.concat([ids[:, None], candidates], 1), tf.concat([log_probs[:, None], of_characters], 1), values)
+        candidates, log_probs, values = (tf.gather(table, best, batch_dims=1) for table in tables)
+        return candidates, log_probs, tf.maximum(values, LOWEST_LOG_PROB)
 
     def _of_sources(self, source_words: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Returns the translations of the words of each source.

@@ -197,11 +197,13 @@ class Hypothesis(NamedTuple):
         ids: tuple of int, closed by the end of sequence.
         log_prob: float. ln p(ids | source) in nats, equal to the model's `score`; for an ensemble that of the
             averaged probabilities.
-        score: float. The score by which hypotheses are ranked: `log_prob`, or as the sampler defines it.
+        score: float. The score by which hypotheses are ranked: `log_prob`, or as the sampler defines it. If
+            translations compete with spellings, it includes ln p of both together, see `UnknownSpeller.spelled`.
         attention: float32 array `(tokens, source_tokens)`, the weight of each source token for each token, ends of
             sequence included; `None` if it was not requested.
         spellings: tuple with a tuple for each unknown word, in order: the ids of its characters, closed by the end
-            mark. Empty for a model that spells no words. `log_prob` and `score` include ln p of the characters.
+            mark. Empty for a model that spells no words. `log_prob` includes ln p of the characters, and so does
+            `score` without translations.
         spelling_log_prob: float. ln p of the characters alone, in nats.
     """
 

@@ -29,6 +29,8 @@ HYPOTHESES, WORDS = 64, 256
 WIDTH_STEP, LEAST_ROWS = 8, 8
 # Maximum number of translations that compete with the spelling of a word.
 TRANSLATIONS = 8
+# Lowest ln p of a word among translations. With their weight 1, other words have probability 0.
+LOWEST_LOG_PROB = -100.0
 
 
 class UnknownSpeller:
@@ -68,6 +70,13 @@ class UnknownSpeller:
         translation_weight: float = TRANSLATION_WEIGHT,
     ) -> list[list[Hypothesis]]:
         """Spells the unknown words of hypotheses, and returns the best.
+
+        With translations, an unknown word becomes the one with the highest value of
+
+            p(word) = (1 - l) p(characters) + l sum over the source words x_s of a_s t(word | x_s)
+
+        where a_s is the attention to x_s and t the table. Scores include ln p(word); ln p of a hypothesis remains that
+        of the characters, as `TextScorer` computes it.
 
         Spelling lowers the score of a hypothesis. So the requested number of hypotheses of each source is spelled
         first, and then only those others whose words alone have a higher score than the worst of these.
@@ -125,9 +134,10 @@ class UnknownSpeller:
         found = self._spellings(unknown, results, requests, character_sampler, table)
         for (index, rank, _), word in zip(unknown, found, strict=True):
             before = spelled[index][rank]
+            ranked_by = word.log_prob if table is None else word.score
             spelled[index][rank] = before._replace(
                 log_prob=before.log_prob + word.log_prob,
-                score=before.score + sampler.score_gain(word.log_prob, len(before.ids)),
+                score=before.score + sampler.score_gain(ranked_by, len(before.ids)),
                 spellings=(*before.spellings, word.ids),
                 spelling_log_prob=before.spelling_log_prob + word.log_prob,
             )
@@ -232,7 +242,7 @@ class _Translations:
     def best(
         self, spelled: Hypothesis, translations: Mapping[tuple[int, ...], float], scored: Sequence[Hypothesis]
     ) -> Hypothesis:
-        """Returns the word of the largest probability.
+        """Returns the most probable word. Its score is ln of its probability, at least `LOWEST_LOG_PROB`.
 
         Args:
             spelled: Hypothesis, the spelling that the search found.
@@ -241,10 +251,15 @@ class _Translations:
         """
         # A translation may be a word that cannot be spelled, because a mark would join the character before it.
         words = [spelled, *(each for each in scored if each.log_prob > -math.inf)]
-        return max(words, key=lambda word: self._probability(word, translations.get(word.ids, 0.0)))
+        log_probs = [self._log_prob(word, translations.get(word.ids, 0.0)) for word in words]
+        best = int(np.argmax(log_probs))
+        return words[best]._replace(score=max(log_probs[best], LOWEST_LOG_PROB))
 
-    def _probability(self, word: Hypothesis, translated: float) -> float:
-        return (1 - self._weight) * math.exp(word.log_prob) + self._weight * translated
+    def _log_prob(self, word: Hypothesis, translated: float) -> float:
+        """Computes ln((1 - l) p(characters) + l t), where t is the probability of the translation."""
+        with np.errstate(divide="ignore"):
+            spelling = np.log(1 - self._weight) + word.log_prob
+            return float(np.logaddexp(spelling, np.log(self._weight * translated)))
 
 
 class _FirstStates(EnsembleCall):

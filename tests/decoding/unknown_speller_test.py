@@ -14,6 +14,7 @@ from keras_encdec.decoding import BeamSampler, Generator, GreedySampler, RandomS
 from keras_encdec.decoding.generation_options import GenerationOptions, check_together
 from keras_encdec.decoding.target_files import MosesNBestWriter
 from keras_encdec.decoding.text_generator import TextHypothesis
+from keras_encdec.decoding.unknown_speller import LOWEST_LOG_PROB
 from keras_encdec.models.spelling_rules import SpellingRules
 from keras_encdec.models.symbols import to_symbols
 from keras_encdec.text.lexical_shortlist import SourceTranslations
@@ -127,6 +128,7 @@ def test_the_more_probable_of_spelling_and_translations_is_chosen(weight, uncomp
     chosen = []
     for (source, _), table, hypotheses, before in zip(PAIRS, tables, results, plain, strict=True):
         spelled_before = {each.ids: each for each in before}
+        assert [each.score for each in hypotheses] == sorted([each.score for each in hypotheses], reverse=True)
         for hypothesis in hypotheses:
             assert abs(hypothesis.log_prob - hybrid_oracle.log_prob(weights, source, as_words(hypothesis))) < 2e-3
             if hypothesis.ids.count(UNKNOWN) != 1 or hypothesis.ids not in spelled_before:
@@ -142,7 +144,11 @@ def test_the_more_probable_of_spelling_and_translations_is_chosen(weight, uncomp
                 for word in candidates
             }
             value = {word: (1 - weight) * np.exp(of_characters[word]) + weight * p for word, p in candidates.items()}
-            assert value[hypothesis.spellings[0]] > max(value.values()) - 1e-5
+            highest = max(value.values())
+            assert value[hypothesis.spellings[0]] > highest - 1e-5
+            words_alone = hypothesis.log_prob - hypothesis.spelling_log_prob
+            expected = words_alone + (np.log(highest) if highest > 0 else LOWEST_LOG_PROB)
+            assert abs(hypothesis.score - expected) < 2e-3
             chosen.append(hypothesis.spellings[0] != tuple(searched))
     assert len(chosen) > 3 and any(chosen) == (weight > 0)
 
