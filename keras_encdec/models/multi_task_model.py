@@ -174,7 +174,8 @@ class MultiTaskModel(EncoderDecoder):
         """Computes the loss and the metrics of the main task, see `LikelihoodModel.evaluate`."""
         measured = super().evaluate(*args, **arguments)
         if isinstance(measured, dict):
-            return {name: value for name, value in measured.items() if name not in self.training_only_metrics}
+            omitted = self.training_only_metrics
+            return {name: value for name, value in measured.items() if name not in omitted}
         return measured
 
     def compute_metrics(

@@ -5,7 +5,6 @@ import dataclasses
 import functools
 import hashlib
 import io
-import operator
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -163,6 +162,7 @@ def score_in_shards(
         progress=progress,
         show=show,
     )
+    assert steps.counts is not None  # empty files are refused, so that there is a shard
     return WrittenScores(run.written, steps.counts, steps.notices, run.before)
 
 
@@ -177,7 +177,7 @@ class _Steps:
 
     Attributes:
         notices: list of str, about the new moses.ini.
-        counts: ScoreCounts of the shards so far.
+        counts: ScoreCounts of the shards so far; `None` before the first.
     """
 
     def __init__(
@@ -190,11 +190,7 @@ class _Steps:
         self._options, self._sentences, self._columns, self._scored_ini = options, sentences, columns, scored_ini
         self._ini = b""
         self.notices: list[str] = []
-        self._done: list[ScoreCounts] = []
-
-    @property
-    def counts(self) -> ScoreCounts:
-        return functools.reduce(operator.add, self._done)
+        self.counts: ScoreCounts | None = None
 
     def prepare(self, first: Shard) -> tuple[int, int]:
         """Reads the first shard; returns the number of scores of a phrase table, and the line that it is from."""
@@ -210,7 +206,8 @@ class _Steps:
 
     def check(self, counts: dict[str, Any]) -> None:
         """Adds the counts of a shard, and checks the share of unknown words."""
-        self._done.append(ScoreCounts.from_dict(counts))
+        of_shard = ScoreCounts.from_dict(counts)
+        self.counts = self.counts + of_shard if self.counts else of_shard
         for words in self.counts.unknown_words:
             self._options.check_unknown(words.side, words.words, words.unknown)
 
