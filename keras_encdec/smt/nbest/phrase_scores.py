@@ -66,14 +66,14 @@ class PhraseScores:
 
         Returns:
             list of PositionedPhrase, one for each line of the table with the pair, in their order. A word without a
-            phrase in the table may be copied; all log-scores of the copy are 0.
+            phrase in the table may be copied or, with Moses's `-drop-unknown`, dropped; all log-scores are then 0.
         """
         source = " ".join(words[start:end])
         targets = self.pairs.get(source)
         if targets is not None:
             scores = targets.get(target, [])
         else:
-            scores = [(0.0,) * self.num_scores] if end == start + 1 and source == target else []
+            scores = [(0.0,) * self.num_scores] if end == start + 1 and target in (source, "") else []
         coverage = (1 << end) - (1 << start)
         return [PositionedPhrase(coverage, start, end, (end - start, 1, *log_scores)) for log_scores in scores]
 
@@ -82,7 +82,8 @@ class PhraseScores:
 
         Args:
             words: list of str. The sentence.
-            targets: set of str. Phrases of its translations.
+            targets: set of str. Phrases of its translations. A word without a phrase in the table was dropped if it is
+                not among them.
 
         Returns:
             dict from target to list of PositionedPhrase, sorted by their first word, then by their last, then in the
@@ -95,7 +96,8 @@ class PhraseScores:
                 known = self.pairs.get(source)
                 if known is None and end > start + 1:
                     continue
-                for target in targets & ({source} if known is None else known.keys()):
+                unknown_becomes = source if source in targets else ""
+                for target in targets & ({unknown_becomes} if known is None else known.keys()):
                     options.setdefault(target, []).extend(self.options_at(words, start, end, target))
         return options
 
