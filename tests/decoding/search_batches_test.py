@@ -112,10 +112,11 @@ def test_an_ensemble_averages_over_the_candidates(model, lists):
     other = toy(target_words=WORDS, seed=4)[0]
     sampler = BeamSampler(4, num_best=2)
     for average in ("arithmetic", "geometric"):
-        together = Generator([model, other], average=average).generate(SOURCES, sampler, candidates=lists)
+        ensemble = Generator([model, other], average=average)
+        together = ensemble.generate(SOURCES, sampler, max_length=6, candidates=lists)
         for index, words in enumerate(lists):
             biased = Generator([with_bias(each, words) for each in (model, other)], average=average)
-            assert_alike(together[index], biased.generate(SOURCES, sampler)[index])
+            assert_alike(together[index], biased.generate(SOURCES, sampler, max_length=6)[index])
 
 
 @pytest.mark.usefixtures("uncompiled")
