@@ -123,7 +123,7 @@ def _whole_words(pieces: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _words_apart(pieces: tf.Tensor, apart: tf.Tensor, are_sentencepieces: tf.Tensor) -> tf.Tensor:
-    """Does what `text.tokenizer.words_apart` does, for subword units `(sources, results, t)`."""
+    """Does what `text.tokenizer.separate_words` does, for subword units `(sources, results, t)`."""
     before_one = tf.pad(apart, [[0, 0], [0, 0], [0, 1]])[:, :, 1:]
     after_one = tf.pad(apart, [[0, 0], [0, 0], [1, 0]])[:, :, :-1]
     pieces = tf.where(before_one & ~apart, tf.strings.regex_replace(pieces, f"{CONTINUATION_MARK}$", ""), pieces)

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.errors import FilePath, InputError, shortened
-from keras_encdec.runtime.files import absolute, beside
+from keras_encdec.runtime.files import absolute, resolved
 from keras_encdec.runtime.open_output import write_file
 from keras_encdec.runtime.settings_files import check_exists, read_toml, toml_lines, toml_value
 from keras_encdec.trainers.training_config import TrainingConfig
@@ -318,7 +318,7 @@ def _task(path: FilePath, name: str, section: object) -> TaskConfig:
     if not isinstance(section, dict):
         raise InputError(f"found tasks.{name} = {shortened(repr(section))}", f"expected a section {where}", "", path)
     files = {key: section[key] for key in FILES if isinstance(section.get(key), str)}
-    files = {key: beside(path, file) for key, file in files.items()}
+    files = {key: resolved(path, file) for key, file in files.items()}
     try:
         task = TaskConfig.from_dict({**section, **files})
     except ConfigurationError as error:

@@ -15,7 +15,7 @@ from keras_encdec.decoding.search import Hypothesis
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.spelling_rules import SpellingRules
 from keras_encdec.text.lexical_shortlist import LexicalShortlist, RareTranslations
-from keras_encdec.text.tokenizer import CONTINUATION_MARK, are_sentencepieces, word_around, word_text, words_apart
+from keras_encdec.text.tokenizer import CONTINUATION_MARK, are_sentencepieces, separate_words, word_around, word_text
 from keras_encdec.text.vocabulary import (
     UNKNOWN,
     UNKNOWN_WORD,
@@ -77,7 +77,7 @@ class UnknownReplacement:
         replaced = [UNKNOWN_WORD if is_position_word(word) else word for word in words]
         for j, i in aligned.items():
             replaced[j] = self._translated(source_words, i)
-        return words_apart(replaced, aligned, are_sentencepieces(source_words))
+        return separate_words(replaced, aligned, are_sentencepieces(source_words))
 
     def _source_position(
         self, j: int, word: str, source_words: Sequence[str], attention: np.ndarray | None

@@ -27,7 +27,7 @@ from keras_encdec.formats.feature_weights import DECODER_FEATURES
 from keras_encdec.formats.nbest_line import parse_features, parse_nbest_line
 from keras_encdec.formats.record_reader import MalformedLine
 from keras_encdec.model_config import model_path, packaged_models
-from keras_encdec.runtime.files import beside, exists, is_file, is_url
+from keras_encdec.runtime.files import exists, is_file, is_url, resolved
 from keras_encdec.runtime.settings_files import check_exists, read_toml
 
 # The features that `counts` adds.
@@ -95,12 +95,12 @@ class _Reader:
         table = dict(self._table(section, values))
         model, training, data = (self._table(f"{section}.{part}", table.get(part, {})) for part in TABLES)
         initial = training.get("initial_model")
-        if not isinstance(initial, str) or initial not in packaged_models() or exists(beside(self._path, initial)):
+        if not isinstance(initial, str) or initial not in packaged_models() or exists(resolved(self._path, initial)):
             training = self._with_paths(training, ("initial_model",))
         data = self._with_paths(data, (*DATA_FILES, "validation"))
         table |= {"model": model, "training": training, "data": data}
         preset = table.get("preset")
-        from_file = isinstance(preset, str) and preset not in preset_names() and is_file(beside(self._path, preset))
+        from_file = isinstance(preset, str) and preset not in preset_names() and is_file(resolved(self._path, preset))
         return self._section(FeatureConfig, section, table, ("model_dir", "preset") if from_file else ("model_dir",))
 
     def _check_features(self, config: ExperimentConfig) -> None:
@@ -198,7 +198,7 @@ class _Reader:
     def _with_path(self, value: object) -> object:
         if isinstance(value, list):
             return [self._with_path(each) for each in value]
-        return beside(self._path, value) if isinstance(value, str) else value
+        return resolved(self._path, value) if isinstance(value, str) else value
 
     def _table(self, name: str, values: object) -> Mapping[str, object]:
         if not isinstance(values, dict):

@@ -66,12 +66,12 @@ def absolute(path: FilePath) -> str:
     return os.fspath(path) if is_url(path) else os.path.abspath(path)
 
 
-def beside(file: FilePath, name: str) -> str:
+def resolved(file: FilePath, name: str) -> str:
     """Returns the path that a file names, relative to the file's folder.
 
     Example:
 
-    >>> beside("s3://bucket/tasks.toml", "train.en"), beside("folder/tasks.toml", "s3://bucket/train.en")
+    >>> resolved("s3://bucket/tasks.toml", "train.en"), resolved("folder/tasks.toml", "s3://bucket/train.en")
     ('s3://bucket/train.en', 's3://bucket/train.en')
     """
     if is_url(name):

@@ -148,7 +148,7 @@ def word_text(pieces: Sequence[str]) -> str:
     return "".join(piece.removesuffix(CONTINUATION_MARK) for piece in pieces).removeprefix(WORD_START_MARK)
 
 
-def words_apart(pieces: Sequence[str], indices: Collection[int], sentencepieces: bool) -> list[str]:
+def separate_words(pieces: Sequence[str], indices: Collection[int], sentencepieces: bool) -> list[str]:
     """Changes the marks of pieces so that the given pieces are separate words.
 
     Args:
@@ -158,22 +158,22 @@ def words_apart(pieces: Sequence[str], indices: Collection[int], sentencepieces:
 
     Example:
 
-    >>> words_apart(["M@@", "Tom", "chen"], [1], False)
+    >>> separate_words(["M@@", "Tom", "chen"], [1], False)
     ['M', 'Tom', 'chen']
     """
-    apart = list(pieces)
+    separate = list(pieces)
     for j in indices:
         if j > 0 and j - 1 not in indices:
-            apart[j - 1] = apart[j - 1].removesuffix(CONTINUATION_MARK)
+            separate[j - 1] = separate[j - 1].removesuffix(CONTINUATION_MARK)
         if sentencepieces:
-            for k in range(j, min(j + 2, len(apart))):
-                apart[k] = WORD_START_MARK + apart[k].removeprefix(WORD_START_MARK)
-    return apart
+            for k in range(j, min(j + 2, len(separate))):
+                separate[k] = WORD_START_MARK + separate[k].removeprefix(WORD_START_MARK)
+    return separate
 
 
 def _separate_unknown(pieces: Sequence[str], sentencepieces: bool) -> list[str]:
     unknown = [j for j, piece in enumerate(pieces) if stands_for_unknown(piece)]
-    return words_apart(pieces, unknown, sentencepieces)
+    return separate_words(pieces, unknown, sentencepieces)
 
 
 SUBWORD_JOINERS = {"bpe": join_bpe, "sentencepiece": join_sentencepiece}

@@ -130,8 +130,8 @@ def add_phrase_features(
     field, the phrases are recovered: those of the table that form the hypothesis and whose scores add up to
     `TranslationModel0`. If the list has `PhrasePenalty0` and `Distortion0`, the number of phrases and the jumps between
     them must fit, too. A word without a phrase in the table may be copied, or dropped if no hypothesis of its sentence
-    has it (`-drop-unknown`), with all log-scores 0. ln of a score is at least -100, as in Moses. Words are compared without factors and without Moses's escapes. See `find_segmentation` for
-    the choice among several segmentations.
+    has it (`-drop-unknown`), with all log-scores 0. ln of a score is at least -100, as in Moses. Words are compared
+    without factors and without Moses's escapes. See `find_segmentation` for the choice among several segmentations.
 
     Args:
         input: n-best list, plain or gzipped. "-" is the standard input.
