@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from keras_encdec.errors import FilePath, InputError, quoted, shortened
+from keras_encdec.formats.encodings import BYTE_ORDER_MARK
 from keras_encdec.formats.fields import FIELD_SPACE, LARGEST, finite_number
 
 _SPACE = FIELD_SPACE.decode()
@@ -49,6 +50,8 @@ class IniLine:
             str. The section of the next line.
         """
         content = self._content().strip(_SPACE)
+        if self.number == 1:
+            content = content.removeprefix(BYTE_ORDER_MARK)
         if content.startswith("["):
             return content[1:].partition("]")[0]
         self.section = section
@@ -224,6 +227,8 @@ def rewrite_moses_ini(
     added = [mean if weight is None else weight for weight in new_weights or [None] * extra_scores]
     weight_line.append("".join(f" {weight:.6g}" for weight in added))
     table.set_argument("num-features", str(count + extra_scores))
+    if (tuneable := table.argument("tuneable-components")) is not None:  # Moses expects one number for each score
+        table.set_argument("tuneable-components", tuneable + ",1" * extra_scores)
     table.set_argument("path", table_path)
     notices = _make_text(table, features) if table.words[0] in _BINARY_TABLES else []
     return "\n".join(line.text for line in lines), notices

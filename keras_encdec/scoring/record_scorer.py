@@ -18,6 +18,7 @@ from keras_encdec.formats import (
     pair_format,
 )
 from keras_encdec.formats.alignments import AlignmentLine, alignment_line
+from keras_encdec.formats.encodings import FileEncoding, unencodable
 from keras_encdec.formats.pair_format import DECIMALS, WordPair
 from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.runtime.progress import Progress
@@ -95,7 +96,7 @@ class RecordScorer:
         scores = [self._scores(number, pairs) for number, pairs in enumerate(words)]
         lines = [self._format.with_columns(records, self.columns, self._values(scores, words[0]))]
         if self._alignment_line:
-            lines.append(_alignments(records, words[0], scores[0].attention, self._alignment_line))
+            lines.append(self._alignments(records, words[0], scores[0].attention, self._alignment_line))
         return lines
 
     def close(self) -> None:
@@ -144,6 +145,27 @@ class RecordScorer:
             values.append(forward.token_log_probs)
         return values
 
+    def _alignments(
+        self,
+        records: Sequence[Record],
+        pairs: Sequence[WordPair],
+        attention: Sequence[np.ndarray],
+        alignment_line: AlignmentLine,
+    ) -> list[bytes]:
+        """Makes the alignment lines of all records; `pairs` and `attention` belong to the scored records alone."""
+        scored, encoding = zip(pairs, attention, strict=True), FileEncoding(self._options.encoding)
+        lines = []
+        for record in records:
+            line = ""
+            if record.problem is None:
+                (source, target), weights = next(scored)
+                line = alignment_line(source, target, weights)
+            try:
+                lines.append(encoding.encode(line))
+            except UnicodeEncodeError as error:
+                raise unencodable(error, self._options.encoding, None) from None
+        return lines
+
     def _words(self, records: Sequence[Record]) -> list[list[WordPair]]:
         """Returns the pairs of words of the records, for each scorer."""
         factored = self._format.is_factored
@@ -186,21 +208,6 @@ def _longer(words: Sequence[Sequence[WordPair]], most: int) -> set[int]:
     return {
         i for pairs in words for i, (source, target) in enumerate(pairs) if len(source) > most or len(target) > most
     }
-
-
-def _alignments(
-    records: Sequence[Record], pairs: Sequence[WordPair], attention: Sequence[np.ndarray], alignment_line: AlignmentLine
-) -> list[bytes]:
-    """Makes the alignment lines of all records; `pairs` and `attention` belong to the scored records alone."""
-    scored = zip(pairs, attention, strict=True)
-    lines = []
-    for record in records:
-        line = ""
-        if record.problem is None:
-            (source, target), weights = next(scored)
-            line = alignment_line(source, target, weights)
-        lines.append(line.encode("utf-8", "surrogateescape"))
-    return lines
 
 
 #: What a `WindowScorer` scores at once, such as a list of records.

@@ -103,7 +103,7 @@ class Vocabulary:
             InputError: see `load`.
         """
         words = [word.removesuffix("\r") for word in _lines(path)]
-        words[0] = words[0].removeprefix(BYTE_ORDER_MARK)
+        words[0] = words[0].removeprefix(BYTE_ORDER_MARK) or words[0]  # the mark alone is a word
         return cls(_checked(words, path))
 
 

@@ -53,6 +53,20 @@ def test_only_path_num_features_and_weights_change(end):
     ]
 
 
+def test_new_scores_are_among_the_components_to_tune():
+    """Moses expects one number in the list for each score of the table."""
+    text = INI.replace("table-limit=20", "tuneable-components=1,0,1,1")
+    assert (
+        " num-features=6 path=new input-factor=0 output-factor=0 tuneable-components=1,0,1,1,1,1\n"
+        in (rewrite_moses_ini(text, "new", 2)[0])
+    )
+
+
+def test_a_byte_order_mark_may_begin_the_file():
+    text = "\ufeff[feature]\nPhraseDictionaryMemory name=TM num-features=1 path=a\n[weight]\nTM= 0.2\n"
+    assert rewrite_moses_ini(text, "b", 1)[0] == text.replace("1 path=a", "2 path=b").replace("0.2", "0.2 0.2")
+
+
 def test_new_weights_can_be_given():
     new, _ = rewrite_moses_ini(INI, "t", 2, new_weights=[0.123456789, -3])
     assert "\nTM0= 0.1 -0.2 0.3 0.2 0.123457 -3   # tuned\n" in new

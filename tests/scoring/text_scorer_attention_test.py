@@ -71,12 +71,16 @@ def test_alignments_of_a_file_are_written_a_line_each(model_dirs, tmp_path):
 
 @needs_one_backend
 @pytest.mark.usefixtures("uncompiled")
-def test_alignments_hold_the_bytes_of_a_declared_encoding(model_dirs, tmp_path):
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_alignments_hold_the_bytes_of_a_declared_encoding(model_dirs, tmp_path, encoding):
     (tmp_path / "pairs.tsv").write_bytes(b"w1 caf\xe9\tw2\n")
-    options = ScoringOptions(format="tsv", encoding="utf-8", alignments=str(tmp_path / "a"), alignment_format="weights")
+    files = {"alignments": str(tmp_path / "a"), "alignment_format": "weights"}
+    options = ScoringOptions(format="tsv", encoding=encoding, **files)
     score_file(model_dirs / "attends", tmp_path / "pairs.tsv", tmp_path / "scored.tsv", options)
-    weights = json.loads((tmp_path / "a").read_text("utf-8", "surrogateescape"))
-    assert (weights["source"], weights["target"]) == (["w1", "caf\udce9", "</s>"], ["w2", "</s>"])
+    assert b'"caf\xe9"' in (tmp_path / "a").read_bytes()
+    weights = json.loads((tmp_path / "a").read_text(encoding, "surrogateescape"))
+    source = b"caf\xe9".decode(encoding, "surrogateescape")
+    assert (weights["source"], weights["target"]) == (["w1", source, "</s>"], ["w2", "</s>"])
 
 
 @needs_one_backend

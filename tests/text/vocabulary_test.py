@@ -61,6 +61,11 @@ def test_a_word_list_may_have_carriage_returns_and_a_byte_order_mark(tmp_path, c
     assert Vocabulary.from_word_list(tmp_path / "v").words == ["le", "chat"]
 
 
+def test_a_word_list_may_begin_with_the_byte_order_mark_as_a_word(tmp_path):
+    Vocabulary(["\ufeff", "le"]).save(tmp_path / "v")
+    assert Vocabulary.from_word_list(tmp_path / "v").words == ["\ufeff", "le"]
+
+
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from keras_encdec.data.pairs import open_aligned_pairs
 from keras_encdec.errors import FilePath
 from keras_encdec.formats.alignments import AlignedWordPair
-from keras_encdec.formats.encodings import FileEncoding, unencodable
+from keras_encdec.formats.encodings import FileEncoding, unencodable, unescape
 from keras_encdec.runtime.files import check_distinct_files
 from keras_encdec.runtime.open_output import open_output
 from keras_encdec.runtime.progress import FileSummary, Progress, ShowProgress, counted
@@ -233,7 +233,13 @@ def write_dictionary(
 def _line(
     entry: DictionaryEntry | Translation, encoding: FileEncoding, encoding_name: str | None, path: FilePath
 ) -> bytes:
+    columns = _written(entry.source), _written(entry.target), *entry.values
     try:
-        return encoding.encode("\t".join((entry.source, entry.target, *entry.values)) + "\n")
+        return encoding.encode("\t".join(columns) + "\n")
     except UnicodeEncodeError as error:
         raise unencodable(error, encoding_name, path) from None
+
+
+def _written(word: str) -> str:
+    """Escapes a word that looks like an escape, such as &quot;, because readers of the file replace escapes."""
+    return word if unescape(word) == word else word.replace("&", "&amp;")

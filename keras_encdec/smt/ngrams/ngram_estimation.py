@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from keras_encdec.configuration import hyperparameter
 from keras_encdec.errors import FilePath, InputError, quoted
-from keras_encdec.formats.encodings import FileEncoding
+from keras_encdec.formats.encodings import FileEncoding, escape
 from keras_encdec.formats.fields import split_tokens
 from keras_encdec.runtime.files import check_distinct_files
 from keras_encdec.runtime.input_lines import InputLines
@@ -46,7 +46,7 @@ class NgramOptions(EncodingOption):
     )
     min_count: int = hyperparameter(
         1,
-        "Minimum number of occurrences of a word that the model has; others become the unknown word. Default: 1.",
+        "Minimum number of occurrences of a word that the model has; others become the unknown word.",
         minimum=1,
     )
 
@@ -185,7 +185,7 @@ def _read(lines: InputLines, encoding: FileEncoding, shown: Progress) -> tuple[l
                 raise InputError(
                     f"found the word {word.decode()}",
                     "expected words other than <s>, </s> and <unk>",
-                    "remove it, or escape it as &lt;s&gt;",
+                    f"remove it, or escape it as {escape(word.decode())}",
                     lines.path,
                     lines.line_number,
                 )

@@ -68,6 +68,22 @@ def test_read_dictionary_reads_what_is_written(files, out):
     assert read_dictionary(out / "words.gz") == {"w": "c", "x": "b", "y": "a", "z": "a"}
 
 
+@pytest.mark.parametrize("shortlist", [False, True])
+def test_a_word_that_looks_like_an_escape_is_read_as_it_was(tmp_path, shortlist):
+    """As Moses's tokenizer writes the HTML entity of a quotation mark, beside a real one."""
+    pairs = ["&amp;quot;\t&amp;lt;\n", "&quot;\t&apos;\n", "R&amp;D\tR&amp;D\n"]
+    (tmp_path / "tsv").write_text("".join(3 * pairs))
+    (tmp_path / "links").write_text(9 * "0-0\n")
+    write_dictionary(tmp_path / "tsv", tmp_path / "words", alignment=tmp_path / "links", shortlist=shortlist)
+    expected = {"&quot;": "&lt;", '"': "'", "R&D": "R&D"}
+    if shortlist:
+        table = read_translations(tmp_path / "words")
+        assert table == {source: {target: 1.0} for source, target in expected.items()}
+    else:
+        assert read_dictionary(tmp_path / "words") == expected
+    assert "\nR&D\tR&D\t" in "\n" + (tmp_path / "words").read_text()
+
+
 def test_a_shortlist_has_the_probabilities_of_the_links_of_both_words(files, out):
     write_dictionary(files / "tsv", out / "words", alignment=files / "links", shortlist=True)
     # b: x three times, y never. a: y twice, x and z ...; the links of the table above, counted by hand.
