@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import itertools
 import os
 import reprlib
 from collections.abc import Mapping, Sequence
@@ -12,10 +13,18 @@ import numpy as np
 from keras_encdec.decoding.generator import Generator
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.search import Hypothesis
+from keras_encdec.formats.fields import split_tokens
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.spelling_rules import SpellingRules
 from keras_encdec.text.lexical_shortlist import LexicalShortlist, RareTranslations
-from keras_encdec.text.tokenizer import CONTINUATION_MARK, are_sentencepieces, separate_words, word_around, word_text
+from keras_encdec.text.tokenizer import (
+    CONTINUATION_MARK,
+    WORD_START_MARK,
+    are_sentencepieces,
+    separate_words,
+    word_around,
+    word_text,
+)
 from keras_encdec.text.vocabulary import (
     UNKNOWN,
     UNKNOWN_WORD,
@@ -96,7 +105,12 @@ class UnknownReplacement:
         """Returns the replacement for an unknown word that comes from the source word at position i."""
         pieces = word_around(source_words, i)
         text, copied = word_text(pieces), " ".join(pieces).removesuffix(CONTINUATION_MARK)
-        return self._dictionary.get(text) or self._dictionary.get(copied, copied)
+        translation = self._dictionary.get(text)
+        if translation is None:
+            return self._dictionary.get(copied, copied)
+        if are_sentencepieces(source_words) and WORD_START_MARK not in translation:
+            return translation.replace(" ", f" {WORD_START_MARK}")  # otherwise, its words would be joined
+        return translation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,7 +123,7 @@ class TextHypothesis:
         score: float. The score by which hypotheses are ranked.
         count: int. Number of times that a sample was drawn; 1 for a search.
         source_words: list of str, the words of the source in the model's tokenization.
-        attention: see `Hypothesis`.
+        attention: see `Hypothesis`. The words that replace one unknown word have the same rows.
         spelling_log_prob: float. The part of `log_prob` that is ln p of the characters of words that the model spelled;
             `None` for a model that spells no words.
     """
@@ -283,6 +297,9 @@ def _distinct(
                 words[position] = spelled_word(spelling, vocabulary.characters)
         _, log_prob, score, attention, *_ = hypothesis
         if replacement:
-            words = replacement.replaced(words, source_words, attention)
+            parts = [split_tokens(word) for word in replacement.replaced(words, source_words, attention)]
+            words = list(itertools.chain(*parts))
+            if attention is not None:  # each word of a replacement of several words has the same attention
+                attention = np.repeat(attention, [*map(len, parts), 1], axis=0)
         texts.append(TextHypothesis(words, log_prob, score, counts[key], source_words, attention, spelling_log_prob))
     return texts

@@ -227,6 +227,20 @@ def test_unknown_words_are_replaced_from_the_source(generated, attentive, tmp_pa
     assert {"S7", "s8"} <= set(text.split()), "translated, and copied"
 
 
+def test_alignments_count_each_word_that_replaces_an_unknown_word(generated, attentive, tmp_path):
+    (tmp_path / "words.tsv").write_text("other\tautre\ns7\tle sept\n")
+    given = {"replace_unknown": True, "dictionary": tmp_path / "words.tsv", "alignments": tmp_path / "alignments"}
+    text = generated(attentive, "greedy", alignment_format="weights", **given)
+    lines = (tmp_path / "alignments").read_text().splitlines()
+    repeated = 0
+    for target, line in zip(text.splitlines(), lines, strict=True):
+        found = json.loads(line)
+        assert found["target"] == [*target.split(), "</s>"]
+        rows_of = dict(zip(found["target"], found["weights"], strict=True))
+        repeated += "sept" in rows_of and rows_of["le"] == rows_of["sept"]
+    assert repeated and "le sept" in text
+
+
 @pytest.mark.usefixtures("uncompiled")
 def test_translations_compete_with_spellings(generated, source, tmp_path):
     model = hybrid("target")

@@ -52,13 +52,15 @@ def test_other_unknown_words_come_from_the_source_word_of_most_attention():
         ("▁in ▁Mün chen", "<unk> <unk> chen ▁is", "in München chen is"),
         ("▁der ▁Hund e fänger ▁M", "▁the <unk> x ▁M", "the dog-catcher x M"),
         ("▁das ▁Haus ▁M", "▁the <unk> ▁M", "the house M"),
+        ("▁das ▁Rat haus ▁M", "▁the <unk> ▁M", "the town hall M"),
+        ("das Rat@@ haus M", "the <unk> M", "the town hall M"),
     ],
 )
 @pytest.mark.parametrize("joined_at_once", [True, False])
 def test_subwords_are_replaced_by_whole_words(source, words, joined, joined_at_once):
     """Whether the pieces are joined by the package or, once written, by their tool."""
     style = "sentencepiece" if "\u2581" in source else "bpe"
-    dictionary = {"Hundefänger": "dog-catcher", "▁Haus": "▁house"}
+    dictionary = {"Hundefänger": "dog-catcher", "▁Haus": "▁house", "Rathaus": "town hall"}
     pieces = UnknownReplacement(dictionary).replaced(words.split(), source.split(), np.eye(9))
     text = SUBWORD_JOINERS[style](pieces if joined_at_once else " ".join(pieces).split(" "))
     assert text == joined
