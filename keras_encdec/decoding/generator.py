@@ -16,7 +16,7 @@ from keras_encdec.decoding.search import Hypothesis, Search, SearchFunctions
 from keras_encdec.decoding.search_batches import LENGTH_FACTOR, SearchBatch, SearchBatches
 from keras_encdec.decoding.unknown_speller import UnknownSpeller
 from keras_encdec.models.spelling_rules import SpellingRules
-from keras_encdec.models.translation_model import TranslationModel, copy_weights, model_in_dtype
+from keras_encdec.models.translation_model import ModelInDtype, TranslationModel
 from keras_encdec.models.word_tables import WordTableCache, WordTables
 from keras_encdec.runtime.workers import available_processors, in_order, threads
 from keras_encdec.task_options import TRANSLATION_WEIGHT
@@ -70,10 +70,8 @@ class Generator:
         models = list(models) if isinstance(models, Sequence) else [models]
         for model in models:
             warn_if_slow(dtype or model.compute_dtype)
-        # Pairs of a model and its copy in the dtype of the computation. Each search first copies the weights, as the
-        # model may have been trained further.
-        self._computed = [(model, model_in_dtype(model, dtype or model.compute_dtype)) for model in models]
-        ensemble = Ensemble([computed for _, computed in self._computed], weights, average)
+        self._computed = [ModelInDtype(model, dtype or model.compute_dtype) for model in models]
+        ensemble = Ensemble([computed.model for computed in self._computed], weights, average)
         self._functions = SearchFunctions(ensemble)
         self._word_tables = WordTableCache(ensemble.models)
         spells = [decoder.speller is not None for decoder in ensemble.decoders]
@@ -140,7 +138,8 @@ class Generator:
             check_can_translate(self._speller is not None, sampler.needs_draws)
             with_attention = True
         requests = self._batches.requests(sources, max_length_factor, max_length, first, candidates, spellings)
-        self._copy_trained_weights()
+        for computed in self._computed:
+            computed.update()
         results: list[list[Hypothesis]] = [[] for _ in requests.sources]
         tables = self._word_tables.tables(requests.sources)
         search = functools.partial(
@@ -167,12 +166,6 @@ class Generator:
                 "found {with_attention} with a model that has no attention; train one with attention"
             )
         sampler.check_attention(has_attention)
-
-    def _copy_trained_weights(self) -> None:
-        """Copies the weights of each model that is computed in another dtype: it may have been trained further."""
-        for model, computed in self._computed:
-            if computed is not model:
-                copy_weights(model, computed)
 
     def _search(
         self, batch: SearchBatch, sampler: Sampler, with_attention: bool, full_scores: bool, tables: WordTables

@@ -16,6 +16,7 @@ from keras_encdec.architectures.architecture_registry import (
 from keras_encdec.backend.compiled_call import compute_in_int8
 from keras_encdec.backend.gradients import without_gradients
 from keras_encdec.backend.types import Encoded, Memory, Shape, State, Structure, Tensor
+from keras_encdec.backend.variable_copies import VariableCopies
 from keras_encdec.configuration import Configuration
 from keras_encdec.model_config import WEIGHTS, model_path
 from keras_encdec.models.contract import Decoder, Encoder
@@ -298,8 +299,8 @@ def build_model(name: str, source_words: int | None, target_words: int, **argume
     return cls(*((source_words, target_words) if cls.has_source else (target_words,)), **arguments)
 
 
-def model_in_dtype(model: TranslationModel, dtype: str) -> TranslationModel:
-    """Returns the model if it has this dtype, or a copy that stores its weights and computes in this dtype.
+class ModelInDtype:
+    """A model in the dtype of a computation: the model itself if it has this dtype, or a copy.
 
     A mixed dtype policy has an effect only within Keras's calls. Code that calls the methods of the encoder and the
     decoder directly needs a model of one dtype.
@@ -309,17 +310,35 @@ def model_in_dtype(model: TranslationModel, dtype: str) -> TranslationModel:
         dtype: str, such as "float32" or "bfloat16"; "int8" for a copy in float32 whose products have 8 bits in compiled
             calls.
 
+    Attributes:
+        model: TranslationModel that stores its weights and computes in this dtype.
+
     Raises:
         ConfigurationError: for "int8" where it cannot be computed, see `compute_in_int8`.
     """
-    if model.dtype_policy.name == dtype:
-        return model
-    in_int8 = dtype == "int8"
-    other = type(model).from_config({**model.get_config(), "dtype": "float32" if in_int8 else dtype})
-    if in_int8:
-        compute_in_int8(other)
-    copy_weights(model, other)
-    return other
+
+    def __init__(self, model: TranslationModel, dtype: str) -> None:
+        self.model, self._copies = model, None
+        if model.dtype_policy.name == dtype:
+            return
+        in_int8 = dtype == "int8"
+        self.model = type(model).from_config({**model.get_config(), "dtype": "float32" if in_int8 else dtype})
+        if in_int8:
+            compute_in_int8(self.model)
+        self._copies = VariableCopies(model.weights, self.model.weights)
+
+    def update(self) -> None:
+        """Copies the weights if they have changed, as the original may have been trained further.
+
+        Several threads may call it.
+        """
+        if self._copies is not None:
+            self._copies.update()
+
+
+def model_in_dtype(model: TranslationModel, dtype: str) -> TranslationModel:
+    """Returns a model in a dtype as it is now: the model itself or a copy, see `ModelInDtype`."""
+    return ModelInDtype(model, dtype).model
 
 
 def copy_weights(model: TranslationModel, other: TranslationModel) -> None:

@@ -18,7 +18,7 @@ from keras_encdec.data import pad
 from keras_encdec.data.rare_word_batches import by_length
 from keras_encdec.models.contract import TensorSpec
 from keras_encdec.models.log_probs import SPECIAL_IDS, check_sequences
-from keras_encdec.models.translation_model import TranslationModel, model_in_dtype
+from keras_encdec.models.translation_model import ModelInDtype, TranslationModel
 from keras_encdec.models.word_tables import WordTableCache, WordTables
 from keras_encdec.runtime.workers import Item, Result, in_order
 from keras_encdec.scoring.ngram_scorer import NgramScorer
@@ -79,7 +79,8 @@ class Scorer:
             raise ValueError(f"found dtype={dtype!r}, expected {' or '.join(map(repr, DTYPES))}")
         self.model = model
         warn_if_slow(dtype or model.compute_dtype)
-        computed = model_in_dtype(model, dtype or model.compute_dtype)
+        self._computed = ModelInDtype(model, dtype or model.compute_dtype)
+        computed = self._computed.model
         self._word_tables = WordTableCache([computed])
         decoder = computed.decoder
         self._state_spec, self._memory_spec = decoder.state_spec, decoder.memory_spec
@@ -183,6 +184,7 @@ class Scorer:
             for indices, group, [results] in self._scored(pairs, spellings):
                 yield indices, group.log_probs(results), group.lengths
             return
+        self._computed.update()
         targets = [target for _, target in pairs]
         for indices in _cut([(target,) for target in targets]):
             rows, lengths = _padded([targets[index] for index in indices])
@@ -196,6 +198,7 @@ class Scorer:
         self, pairs: Sequence[Pair], spellings: PairSpellings | None, with_attention: bool = False
     ) -> Iterator[tuple[np.ndarray, PairGroup, list[np.ndarray]]]:
         """Yields indices of pairs, their group, and what `PrefixTreeDecoder` returns for it: one array or two."""
+        self._computed.update()
         spellings = spellings or PairSpellings()
         tables = self._word_tables.tables(itertools.chain.from_iterable(pairs))
         decode = functools.partial(self._decoded, with_attention, spellings, tables)

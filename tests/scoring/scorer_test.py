@@ -8,8 +8,8 @@ from layer_checks import numpy
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import pad
-from keras_encdec.models import RNNEncoderDecoder
-from keras_encdec.models.translation_model import model_in_dtype
+from keras_encdec.models import FeedForwardLanguageModel, RNNEncoderDecoder
+from keras_encdec.models.translation_model import ModelInDtype
 from keras_encdec.scoring import Scorer
 
 WORDS = 23  # ids to 25
@@ -190,7 +190,7 @@ def test_a_closed_scorer_refuses_to_score(model):
 def available_dtypes():
     """The dtypes that this backend computes scores in on this machine."""
     try:
-        model_in_dtype(random_model(), "int8")
+        ModelInDtype(random_model(), "int8")
     except ConfigurationError:
         return ["float32", "bfloat16"]
     return ["float32", "bfloat16", "int8"]
@@ -216,3 +216,29 @@ def test_low_precision_scores_equal_the_models(policy):
     # bfloat16 has 8 bits; weights this large make the most of its rounding.
     assert np.median(np.abs(scores - full)) < 0.1 * full.std()
     assert np.median(np.abs(scores - model_scores(low, some))) < 0.1 * full.std()
+
+
+@pytest.mark.parametrize("dtype", available_dtypes())
+def test_a_model_that_was_trained_further_is_scored_with_its_new_weights(dtype):
+    model, some = random_model(dtype="mixed_bfloat16"), random_pairs(20, 6)
+    scorer = Scorer(model, dtype)
+    before = scorer.score(some)
+    np.testing.assert_array_equal(scorer.score(some), before)
+    model.set_weights(random_model(1).get_weights())
+    replaced = scorer.score(some)
+    np.testing.assert_array_equal(replaced, Scorer(model, dtype).score(some))
+    model.compile(keras.optimizers.SGD(0.01))
+    model.fit({side: np.array([[5, 7, 2]]) for side in ("source", "target")}, verbose=0)
+    trained = scorer.score(some)
+    np.testing.assert_array_equal(trained, Scorer(model, dtype).score(some))
+    assert (before != replaced).all() and (replaced != trained).any()
+
+
+def test_ngrams_are_scored_with_the_new_weights_of_a_model_that_was_trained_further():
+    model = FeedForwardLanguageModel(WORDS, ngram_order=3, embedding_dim=4, hidden_units=(8, 6), dtype="mixed_bfloat16")
+    scorer, some = Scorer(model), random_pairs(20, 6)
+    before = scorer.score(some)
+    model.set_weights([weight + 0.5 for weight in model.get_weights()])
+    after = scorer.score(some)
+    assert (before != after).any()
+    np.testing.assert_array_equal(after, Scorer(model).score(some))
