@@ -80,6 +80,7 @@ class MirroredReplicas(Replicas):
         if not optimizer.built:
             with self._strategy.scope():
                 optimizer.build(model.trainable_variables)
+        model.layer_loss_share = 1 / self.devices if model.reduction == "sum" else 1
         train = _ReplicaStep(model, self.devices, True, jit_compile)
         compilation = Compilation()
         evaluate = self._function(_ReplicaStep(model, self.devices, False, False))
@@ -215,8 +216,12 @@ class _ReplicaStep:
         metrics = model.metrics_variables
         with tf.GradientTape() as tape:
             tape.watch(trainable)
-            outputs, changed = model.stateless_call(trainable, fixed, batch, training=self._training)
-            loss = model.compute_loss(batch, None, outputs, training=self._training)
+            variables = [*model.trainable_variables, *model.non_trainable_variables]
+            values = list(zip(variables, [*trainable, *fixed], strict=True))
+            with keras.StatelessScope(state_mapping=values, collect_losses=True) as scope:
+                outputs = model.call(batch, training=self._training)
+                loss = model.compute_loss(batch, None, outputs, training=self._training)
+            changed = [scope.get_current_value(variable) for variable in model.non_trainable_variables]
             if model.reduction == "mean":
                 loss = loss / self._replicas
         gradients = tape.gradient(loss, trainable) if self._training else []

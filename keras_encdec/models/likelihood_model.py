@@ -1,6 +1,7 @@
 """Base class of models that output log-probabilities: loss, metrics, and checks of the training data."""
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_encdec.backend.training_step import portable_compile_config
@@ -51,7 +52,7 @@ class LikelihoodModel(keras.Model):
     """Base of models that output log-probabilities of tokens: the loss, the metrics, and the data that `fit` accepts.
 
     The loss is minus the sum of the token log-probabilities over the batch, or its mean over the pairs, optionally with
-    label smoothing. `compile` accepts no other loss.
+    label smoothing. `compile` accepts no other loss. The losses of layers (`add_loss`, regularizers) are added to it.
 
     A subclass defines `sides`, and sets `source_words` and `target_words`, the numbers of words in the shortlists. Its
     call returns token log-probabilities `(batch, time)` in nats, 0 on padding. In training with label smoothing it
@@ -65,6 +66,8 @@ class LikelihoodModel(keras.Model):
     has_source: bool = True
     #: Whether each update changes all weights; `False` for a model of several tasks.
     updates_all_weights: bool = True
+    #: Share of the losses of layers that is added to the loss: below 1 if replicas add up their losses.
+    layer_loss_share: float = 1.0
     source_words: int
     target_words: int
 
@@ -112,11 +115,18 @@ class LikelihoodModel(keras.Model):
             **arguments: further arguments of `keras.Model.compile`, except the loss and the metrics.
 
         Raises:
-            ValueError: for an unknown reduction, a bound that is not positive, or a label smoothing out of range.
+            ValueError: for an unknown reduction, a bound that is not positive, a label smoothing out of range, and for
+                `loss`, `loss_weights`, `metrics` or `weighted_metrics`.
 
         Reference:
             - Szegedy et al., 2016 (arXiv 1512.00567), section 7: label smoothing
         """
+        own = "loss", "loss_weights", "metrics", "weighted_metrics"
+        if given := [name for name in own if arguments.get(name) is not None]:
+            raise ValueError(
+                f"found {'= and '.join(given)}=, expected none: {type(self).__name__} owns its loss and its metrics "
+                "(perplexity, log_likelihood); call compile() without them"
+            )
         if reduction not in ("sum", "mean"):
             raise ValueError(f'found reduction={reduction!r}, expected "sum" or "mean"')
         if not 0 <= label_smoothing < 1:
@@ -142,7 +152,8 @@ class LikelihoodModel(keras.Model):
 
         Args:
             x: the pairs: a dict of "source" and "target", or a tuple of the two, integer arrays `(pairs, time)` of ids
-                closed by the end of sequence and padded with 0; or an object that yields batches of such pairs.
+                closed by the end of sequence and padded with 0; or an object that yields batches of such pairs, each a
+                dict or `((source, target),)`. Keras would take the target of a batch `(source, target)` for y.
             y: `None`, or the target of `x` again, which Keras needs with `sample_weight`.
             *args, **arguments: further arguments of `keras.Model.fit`.
 
@@ -150,31 +161,37 @@ class LikelihoodModel(keras.Model):
             the history, see `keras.Model.fit`.
 
         Raises:
-            ValueError: for another `y`, and for arrays that do not hold such ids. Batches of other objects are not
-                checked.
+            ValueError: for another `y`, for arrays that do not hold such ids, and unless `sample_weight` has one weight
+                for each pair. Batches of other objects are not checked.
         """
-        self._check_pairs(x, y)
+        self._check_pairs(x, y, arguments.get("sample_weight"))
         validation = arguments.get("validation_data")
         if isinstance(validation, tuple | list) and validation:
-            pairs, target = (*validation, None)[:2]
-            self._check_pairs(pairs, target, ("validation_data[0]", "validation_data[1]"))
+            pairs, target, weights = (*validation, None, None)[:3]
+            self._check_pairs(pairs, target, weights, ("validation_data[0]", "validation_data[1]"))
         return super().fit(x, y, *args, **arguments)
 
     def evaluate(
         self, x: Structure = None, y: Tensor | None = None, *args: object, **arguments: object
     ) -> list[float] | dict[str, float] | float:
         """Computes the loss and the metrics, see `keras.Model.evaluate`. Takes the same pairs as `fit`."""
-        self._check_pairs(x, y)
+        self._check_pairs(x, y, arguments.get("sample_weight"))
         return super().evaluate(x, y, *args, **arguments)
 
-    def _check_pairs(self, x: Structure, y: Tensor | None = None, names: tuple[str, str] = ("x", "y")) -> None:
+    def _check_pairs(
+        self, x: Structure, y: Tensor | None, sample_weight: Tensor | None, names: tuple[str, str] = ("x", "y")
+    ) -> None:
         arrays = hasattr(x, "shape") or isinstance(x, dict | tuple | list)
-        if y is not None and (hasattr(x, "shape") and self.has_source or not arrays or y is not self.sides(x)[1]):
+        if y is not None and (
+            hasattr(x, "shape") and self.has_source or not arrays or not _are_equal(y, self.sides(x)[1])
+        ):
             expected = '{"source": source, "target": target}' if self.has_source else '{"target": target}'
             raise ValueError(
                 f"found {names[1]}, expected {names[0]}={expected} and {names[1]}=None or this target: the model "
                 "also reads the target, to predict each word from the words before it"
             )
+        if hasattr(sample_weight, "shape"):
+            _check_weights(sample_weight)
         if arrays:
             self._check_rare_words(x)
             source, target = self.sides(x)
@@ -192,19 +209,18 @@ class LikelihoodModel(keras.Model):
         sample_weight: Tensor | None = None,
         training: bool = True,
     ) -> Tensor:
-        if self._compile_loss is not None or self._compile_metrics is not None:
-            raise ValueError(
-                f"{type(self).__name__} owns its loss and its metrics (perplexity, log_likelihood): "
-                "call compile() without loss= and metrics=."
-            )
         log_probs = y_pred
         if isinstance(y_pred, dict):
             log_probs = (1 - self.label_smoothing) * y_pred["log_probs"]
             log_probs = log_probs + self.label_smoothing * y_pred["mean_log_probs"]
         pairs = sequence_log_probs(log_probs)
         if sample_weight is not None:
-            pairs = pairs * ops.cast(sample_weight, pairs.dtype)
-        return -(ops.mean if self.reduction == "mean" else ops.sum)(pairs)
+            _check_weights(sample_weight)
+            pairs = pairs * ops.reshape(ops.cast(sample_weight, pairs.dtype), ops.shape(pairs))
+        loss = -(ops.mean if self.reduction == "mean" else ops.sum)(pairs)
+        for layer_loss in self.losses:
+            loss = loss + self.layer_loss_share * ops.cast(ops.sum(layer_loss), loss.dtype)
+        return loss
 
     def compute_metrics(
         self, x: Structure, y: Tensor, y_pred: Structure, sample_weight: Tensor | None = None
@@ -214,3 +230,21 @@ class LikelihoodModel(keras.Model):
         self.perplexity.update_state(log_probs, target)
         self.log_likelihood.update_state(log_probs, target)
         return self.get_metrics_result()
+
+
+def _are_equal(array: Tensor, other: Tensor) -> bool:
+    """Returns whether two arrays hold the same numbers: Keras cuts x and y separately to split off validation data."""
+    if array is other:
+        return True
+    if not (hasattr(array, "shape") and hasattr(other, "shape")) or tuple(array.shape) != tuple(other.shape):
+        return False
+    return np.array_equal(ops.convert_to_numpy(array), ops.convert_to_numpy(other))
+
+
+def _check_weights(sample_weight: Tensor) -> None:
+    """Raises ValueError unless there is one weight for each pair, in a row or a column."""
+    shape = sample_weight.shape
+    if getattr(shape, "rank", 1) is None:  # TensorFlow does not know it yet
+        return
+    if len(shape) != 1 and tuple(shape[1:]) != (1,):
+        raise ValueError(f"found sample_weight of shape {tuple(shape)}, expected one weight for each pair, (pairs,)")

@@ -156,7 +156,11 @@ class TranslationModel(LikelihoodModel):
         if isinstance(inputs, tuple | list) and len(inputs) == 2:
             return tuple(inputs)
         found = f"a dict of {', '.join(map(repr, inputs))}" if isinstance(inputs, dict) else "other inputs"
-        raise ValueError(f'found {found}, expected {{"source": ids, "target": ids}}, or a tuple of the two')
+        raise ValueError(
+            f'found {found}, expected {{"source": ids, "target": ids}}, or a tuple of the two; an object that yields '
+            "batches must yield such a dict or ((source, target),), because Keras takes the target of (source, target) "
+            "for y"
+        )
 
     @without_gradients
     def encode(self, source: Tensor, characters: Sequence[Tensor] = ()) -> Encoded:

@@ -80,23 +80,63 @@ def test_sample_weights_weigh_pairs():
     model.compile("sgd")
     weights = np.zeros(64, "float32")
     weights[3] = 2
-    loss = model.evaluate(PAIRS, TARGET, sample_weight=weights, batch_size=64, verbose=0, return_dict=True)["loss"]
-    assert abs(loss + 2 * numpy(model.score(SOURCE[3:4], TARGET[3:4]))[0]) < 1e-4
+    expected = -2 * numpy(model.score(SOURCE[3:4], TARGET[3:4]))[0]
+    for column in (weights, weights[:, None]):
+        loss = model.evaluate(PAIRS, TARGET, sample_weight=column, batch_size=64, verbose=0, return_dict=True)["loss"]
+        assert abs(loss - expected) < 1e-4
+    with pytest.raises(ValueError, match=r"found sample_weight of shape \(64, 5\), expected one weight for each pair"):
+        model.fit(PAIRS, TARGET, sample_weight=np.ones((64, 5)), verbose=0)
+    with pytest.raises(ValueError, match=r"found sample_weight of shape \(64, 5\), expected one weight for each pair"):
+        model.train_on_batch(PAIRS, TARGET, sample_weight=np.ones((64, 5)))
 
 
-def test_a_custom_loss_is_refused():
+def test_validation_data_is_split_off_the_pairs_and_their_target():
     model = toy()
-    model.compile("sgd", loss="mse")
-    with pytest.raises(ValueError, match="owns its loss"):
-        model.fit(PAIRS, verbose=0)
+    model.compile("sgd")
+    arguments = {"sample_weight": np.ones(64), "validation_split": 0.25, "batch_size": 16, "verbose": 0}
+    [loss] = model.fit(PAIRS, TARGET, **arguments).history["val_loss"]
+    assert abs(loss + numpy(model.score(SOURCE[48:], TARGET[48:])).sum()) < 1e-3
+    model.fit((SOURCE, TARGET), keras.ops.convert_to_tensor(TARGET), batch_size=64, verbose=0)
+
+
+def triple_sum(values):
+    return 3 * keras.ops.sum(values)
+
+
+class Penalized(RNNEncoderDecoder):
+    def call(self, inputs, training=None):
+        self.add_loss(triple_sum(self.decoder.readout.output_bias))
+        return super().call(inputs, training)
+
+
+@pytest.mark.parametrize("kind", [RNNEncoderDecoder, Penalized])
+def test_regularizers_and_added_losses_are_part_of_the_loss(kind):
+    plain, penalized = toy(), kind(10, 10, **SIZES)
+    penalized.set_weights(plain.get_weights())
+    if kind is RNNEncoderDecoder:
+        penalized.decoder.readout.output_bias.regularizer = triple_sum
+    for model in (plain, penalized):
+        model.compile(keras.optimizers.SGD(0.01))
+        model.fit(PAIRS, batch_size=64, verbose=0)
+    bias = numpy(penalized.decoder.readout.output_bias)
+    np.testing.assert_allclose(bias, numpy(plain.decoder.readout.output_bias) - 0.03, atol=1e-5)
+    loss = penalized.evaluate(PAIRS, batch_size=64, verbose=0, return_dict=True)["loss"]
+    assert abs(loss - (3 * bias.sum() - numpy(penalized.score(SOURCE, TARGET)).sum())) < 1e-2
+
+
+@pytest.mark.parametrize("argument", [{"loss": "mse"}, {"metrics": ["accuracy"]}, {"weighted_metrics": []}])
+def test_a_custom_loss_and_metrics_are_refused(argument):
+    [name] = argument
+    with pytest.raises(ValueError, match=f"found {name}=, expected none: RNNEncoderDecoder owns its loss and its"):
+        toy().compile("sgd", **argument)
 
 
 @pytest.mark.parametrize(
     "arguments, sentence",
     [
         ((SOURCE, TARGET), r'found y, expected x={"source": source, "target": target} and y=None or this target'),
-        ((PAIRS, TARGET + 0), "found y, expected x="),
-        ((SOURCE,), r'found other inputs, expected {"source": ids, "target": ids}, or a tuple of the two'),
+        ((PAIRS, TARGET + 1), "found y, expected x="),
+        ((SOURCE,), r'found other inputs, expected {"source": ids, "target": ids}, or a tuple of the two; an object'),
         (({"source": SOURCE},), "found a dict of 'source', expected"),
         (({"source": SOURCE.tolist(), "target": TARGET},), "found a list as the source, expected an integer array"),
         (({"source": SOURCE[0], "target": TARGET},), "found a source of shape .* expected integer ids"),
