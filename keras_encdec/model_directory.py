@@ -163,10 +163,14 @@ class ModelDirectory:
 
         Raises:
             InputError: see `load`.
+            ValueError: for another object.
         """
         if isinstance(model, str | os.PathLike):
             return cls.load(model, weights)
-        return model if isinstance(model, ModelDirectory) else model.directory
+        directory = model if isinstance(model, ModelDirectory) else getattr(model, "directory", None)
+        if directory is None:
+            raise ValueError(f"found the model {model!r}, expected the path of a model directory, or a ModelDirectory")
+        return directory
 
     def path_elsewhere(self, model: "FilePath | ModelDirectory | HasModelDirectory") -> FilePath:
         """Returns the path by which a process in another folder or on another machine opens a model.

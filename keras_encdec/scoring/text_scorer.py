@@ -1,7 +1,9 @@
 """Log-probabilities of pairs of text, from a model directory."""
 
 import copy
+import itertools
 import os
+import reprlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -91,7 +93,8 @@ class TextScorer:
         """See `PairScorer.score_pairs`. One pass through the model computes all requested scores.
 
         Raises:
-            ValueError: for a str in place of a list of words; if attention is requested and the model has none.
+            ValueError: for anything but a list of words, such as a str, bytes or ids; if attention is requested and
+                the model has none.
         """
         ids, spellings = _ids(self.directory, pairs)
         unknown, source_unknown = _unknown_counts(self.directory, ids) if unknown_count else ([], [])
@@ -114,7 +117,7 @@ class TextScorer:
             float64 array `(n,)`, nats.
 
         Raises:
-            ValueError: for a str in place of a list of words.
+            ValueError: see `score_pairs`.
         """
         return self.score_pairs(pairs).log_prob
 
@@ -218,6 +221,10 @@ def open_scorers(
 
 
 def _split(directory: ModelDirectory, pairs: Sequence[tuple[str, str]], factored: bool) -> list[WordPair]:
+    pairs = list(pairs)  # an iterator could be read only once
+    for pair in pairs:
+        if len(pair) != 2 or not (isinstance(pair[0], str) and isinstance(pair[1], str)) or isinstance(pair, str):
+            raise ValueError(f"found {reprlib.repr(pair)} in place of a pair, expected (source text, target text)")
     words = directory.words([side for pair in pairs for side in pair], factored)
     return list(zip(words[::2], words[1::2], strict=True))
 
@@ -227,14 +234,24 @@ def _ids(
 ) -> tuple[list[tuple[list[int], list[int]]], PairSpellings]:
     """Returns the ids that the model reads and those that it predicts, for each pair, and the rare words' spellings."""
     pairs = list(pairs)  # an iterator could be read only once
-    text = next((side for pair in pairs for side in pair if isinstance(side, str)), None)
-    if text is not None:
-        raise ValueError(f"found the text {text!r}, expected a list of words; TextScorer.words splits text")
+    for side in itertools.chain.from_iterable(pairs):
+        if isinstance(side, str):
+            raise ValueError(f"found the text {side!r}, expected a list of words; TextScorer.words splits text")
+        if not _has_words(side):
+            found = f"found {reprlib.repr(side)} in place of a side of a pair"
+            raise ValueError(f"{found}, expected a list of words, each a str; TextScorer.words splits text")
     read, predicted = OpenVocabulary(directory.source_vocabulary), OpenVocabulary(directory.target_vocabulary)
     if directory.reverse:
         pairs = [(target, source) for source, target in pairs]
     ids = [(read.encode(source), predicted.encode(target)) for source, target in pairs]
     return ids, PairSpellings(read.spellings, predicted.spellings)
+
+
+def _has_words(side: object) -> bool:
+    """Returns whether a side of a pair is a sequence of words, as far as its first word tells."""
+    if isinstance(side, bytes) or not isinstance(side, Sequence | np.ndarray):
+        return False
+    return not len(side) or isinstance(side[0], str)
 
 
 def _unknown_counts(

@@ -67,3 +67,25 @@ def test_a_model_is_opened_from_a_path_or_a_directory_and_a_scorer_that_is_lent_
             with pytest.raises(RuntimeError):
                 scorer.score(PAIRS)
     np.testing.assert_allclose(own.score(PAIRS), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("pairs", [[("a", "b", "c"), ("d", "e", "f")], ("ab", "cd"), [("a", b"b")], [(["a"], ["b"])]])
+def test_texts_that_are_not_pairs_are_refused(model_dir, pairs):
+    for scorer in (TextScorer(model_dir), DryScorer(model_dir)):
+        with pytest.raises(ValueError, match=r"in place of a pair, expected \(source text, target text\)"):
+            scorer.all_words(pairs)
+
+
+@pytest.mark.parametrize("side", [b"w1 w2", [b"w1"], [3, 4, 2], np.array([3, 4, 2]), None])
+def test_sides_that_are_not_words_are_refused(model_dir, side):
+    scorer, words = DryScorer(model_dir), ["w1"]
+    for pair in ((side, words), (words, side)):
+        with pytest.raises(ValueError, match="in place of a side of a pair, expected a list of words, each a str"):
+            scorer.score_pairs([(words, words), pair])
+    scorer.score_pairs([(np.array(words), ()), (tuple(words), np.array([], str))])
+
+
+@pytest.mark.parametrize("model", [None, 5, b"model"])
+def test_a_model_that_is_no_path_is_refused(model):
+    with pytest.raises(ValueError, match=f"found the model {model!r}, expected the path of a model directory"):
+        TextScorer(model)
