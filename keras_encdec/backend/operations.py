@@ -213,6 +213,19 @@ def _maximum(values: Tensor) -> tuple[Tensor, Tensor]:
     return best, ops.min(indices, axis=-1, keepdims=True)
 
 
+def last_maximum(values: Tensor) -> Tensor:
+    """Returns the maximum over the last axis, of a batch of no rows, too, which `ops.max` refuses.
+
+    Args:
+        values: tensor `(..., n)`, n at least 1.
+    """
+    if backend_name() == "tensorflow":
+        import tensorflow as tf
+
+        return tf.reduce_max(values, axis=-1)
+    return ops.amax(values, axis=-1)
+
+
 def stable_top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Returns the k largest values of each short row; equal values stay in their order.
 

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_encdec.backend.operations import last_maximum
 from keras_encdec.backend.types import Shape, Tensor
 from keras_encdec.layers.initializers import checked_size, published_normal
 
@@ -60,7 +61,7 @@ class Maxout(keras.layers.Layer):
 
     def call(self, inputs: Tensor) -> Tensor:
         grouped = ops.reshape(inputs, (*ops.shape(inputs)[:-1], self.units, self.pool_size))
-        return ops.max(grouped, axis=-1)
+        return last_maximum(grouped)
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return (*input_shape[:-1], self.units)

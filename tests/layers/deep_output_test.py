@@ -38,6 +38,10 @@ def test_order_inside_a_group_does_not_matter():
     np.testing.assert_array_equal(*(keras.ops.convert_to_numpy(layer(x)) for x in (inputs, swapped)))
 
 
+def test_a_batch_of_no_rows_is_pooled():
+    assert numpy(Maxout(3)(np.zeros((0, 5, 6), "float32"))).shape == (0, 5, 3)
+
+
 def test_other_widths_are_refused():
     with pytest.raises(ValueError, match="7\\), expected 8 features"):
         Maxout(4)(np.zeros((2, 7), "float32"))
