@@ -199,7 +199,7 @@ def spell_in_graph(
     ranked_by = log_probs
     if translations is not None:
         spellings, log_probs, ranked_by = translations.best(
-            decoder.speller, first, *attention, hypothesis // number, source_words, spellings, log_probs
+            decoder.speller, first, attention[0], hypothesis // number, source_words, spellings, log_probs
         )
     sums = tf.math.unsorted_segment_sum(tf.stack([log_probs, ranked_by], axis=1), hypothesis, sources * number)
     sums = tf.reshape(sums, [sources, number, 2])

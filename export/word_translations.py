@@ -116,9 +116,11 @@ class ServedTranslations:
         rows = self._table.lookup(source_words)
         ids, probabilities = tf.gather(self._ids, rows), tf.gather(self._probabilities, rows)
         distinct, number = tf.unique(tf.reshape(source_words, [-1]))
-        spellings = self._target_ids.characters(distinct)
+        characters = self._target_ids.characters
+        assert characters is not None
+        spellings = characters(distinct)
         # A word that comes back from its spelling has known characters in their normal form, and fewer than 50.
-        can_copy = (self._target_ids.characters.words(spellings) == distinct) & (spellings[:, -1] == PADDING)
+        can_copy = (characters.words(spellings) == distinct) & (spellings[:, -1] == PADDING)
         can_copy &= (spellings[:, 0] > END) & ~self._target_ids.has(distinct)
         copied = tf.where(can_copy, tf.shape(self._spellings)[0] + tf.range(tf.size(distinct)), -1)
         copied = tf.reshape(tf.gather(copied, number), tf.shape(source_words))

@@ -9,7 +9,7 @@ import pathlib
 import warnings
 import zipfile
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import keras
 import numpy as np
@@ -155,7 +155,7 @@ def save_model(folder: pathlib.Path, name: str, model: keras.Model, progress: Pr
 
 def _add_progress(path: pathlib.Path, progress: Progress) -> None:
     """Adds a training's progress to a file of weights."""
-    members: dict[str, Mapping[str, np.ndarray]] = {GENERATOR: progress.generator}
+    members: dict[str, Mapping[str, Any]] = {GENERATOR: progress.generator}
     if progress.masks:
         members[MASKS] = progress.masks
     with zipfile.ZipFile(path, "a") as archive:

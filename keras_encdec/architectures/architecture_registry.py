@@ -10,6 +10,7 @@ import os
 import pathlib
 import tomllib
 from collections.abc import Mapping
+from typing import Any
 
 from keras_encdec.architectures.configurations import (
     ATTENTION_OPTIONS,
@@ -104,7 +105,7 @@ class Preset:
     training: dict[str, object]
     data: dict[str, object]
 
-    def table(self, config_class: type[Configuration], name: str) -> dict[str, object]:
+    def table(self, config_class: type[Configuration], name: str) -> dict[str, Any]:
         """Returns one of the tables, and checks that its names are hyper-parameters of a configuration.
 
         Raises:

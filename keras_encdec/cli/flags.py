@@ -212,7 +212,7 @@ def configuration_from_flags(
 
 def given_flags(
     config_class: type[Configuration], flag_values: flags.FlagValues, flag_names: Mapping[str, str] | None = None
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """Returns the values of the given flags, by hyper-parameter. Not all hyper-parameters need to have flags."""
     given = {}
     for parameter in config_class.hyperparameters():
