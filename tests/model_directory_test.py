@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import shutil
+import zipfile
 
 import keras
 import numpy as np
@@ -357,6 +358,30 @@ def test_weights_of_another_model(model):
     assert refused(model) == (
         "/best.keras: found a model of the class Sequential, expected a translation model of this package; "
         "put back the file that encdec-train made."
+    )
+
+
+@pytest.mark.parametrize(
+    "own, found",
+    [
+        (('"cell": "gru"', '"cell": "own"'), "found cell='own', expected one of rnn, lstm, gru"),
+        (("RecurrentEncoderDecoder", "OwnModel"), "Could not locate class 'OwnModel'"),
+    ],
+)
+def test_a_model_whose_parts_are_not_registered_here(tmp_path, own, found):
+    """As that of a user whose program does not import the module of the cell or of the class."""
+    path = toy_models.save_model(tmp_path / "model", SOURCE, TARGET, cell="gru", layers=1)
+    with zipfile.ZipFile(path / "best.keras") as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    members["config.json"] = members["config.json"].replace(*(text.encode() for text in own))
+    with zipfile.ZipFile(path / "own.keras", "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    with pytest.raises(InputError) as caught:
+        load_model(path / "own.keras")
+    assert str(caught.value) == (
+        f"{path}/own.keras: found a model that cannot be built here ({found}), expected classes, cells and attentions "
+        "that are registered; in your own program, import the module that registers yours before you load the model."
     )
 
 

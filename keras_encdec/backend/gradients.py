@@ -105,7 +105,10 @@ def _with_torch(forward: Forward, gradients_of: GradientsOf) -> Callable[..., li
         @staticmethod
         def backward(context: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
             known = [d if kept else None for d, kept in zip(upstream, context.differentiable, strict=True)]
-            return tuple(gradients_of(context.saved_tensors, context.residuals, known))
+            arguments, residuals = context.saved_tensors, context.residuals
+            if torch.is_grad_enabled():  # the gradient will be differentiated, and so must the residuals
+                residuals = forward(*arguments)[1]
+            return tuple(gradients_of(arguments, residuals, known))
 
     return lambda *arguments: list(Function.apply(*arguments))
 

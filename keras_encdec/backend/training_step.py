@@ -209,7 +209,13 @@ def evaluation_batches(
     Args:
         make_batches: callable without arguments that returns a list of dicts "source" and "target", int32 arrays.
     """
-    return tf_dataset(make_batches) if backend_name() == "tensorflow" else _BatchList(make_batches())
+    batches = make_batches()
+    if backend_name() != "tensorflow":
+        return _BatchList(batches)
+    import tensorflow as tf
+
+    # Without the number of batches, Keras warns that the data ran out.
+    return tf_dataset(make_batches).apply(tf.data.experimental.assert_cardinality(len(batches)))
 
 
 class _BatchList(keras.utils.PyDataset):

@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.runtime.progress import Progress
 from keras_encdec.runtime.shards import Shard, ShardFolder, ShardResult
-from keras_encdec.runtime.workers import available_processors, child_processes, threads
+from keras_encdec.runtime.workers import OWN_PROGRAM, available_processors, child_processes, threads
 
 Work = Callable[[Shard], ShardResult]
 # How often a worker that dies is replaced before its shard is assumed to be the cause.
@@ -244,7 +244,7 @@ def died(shard: Shard) -> InputError:
     return InputError(
         f"found that the process at work on {shard} was killed {1 + RETRIES} times",
         "expected enough memory for it",
-        "look at these lines, free memory, or use fewer processes; finished shards are kept",
+        f"look at these lines, free memory, or use fewer processes; finished shards are kept; {OWN_PROGRAM}",
         shard.parts[0].path,
     )
 

@@ -20,6 +20,8 @@ from keras_encdec.errors import InputError
 if TYPE_CHECKING:
     from multiprocessing.synchronize import BoundedSemaphore, Lock
 
+# What else may kill child processes: each imports the main module of the program that starts them.
+OWN_PROGRAM = 'a program of your own must be a file that does its work under if __name__ == "__main__":'
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Parameters = ParamSpec("Parameters")
@@ -77,7 +79,7 @@ def processes(number: int) -> Iterator[Executor]:
         raise InputError(
             "found that a process of this job was killed",
             "expected enough memory for all processes",
-            "free memory, or use fewer processes",
+            f"free memory, or use fewer processes; {OWN_PROGRAM}",
         ) from error
 
 

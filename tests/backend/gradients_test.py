@@ -1,9 +1,10 @@
+import keras
 import numpy as np
 import pytest
 from gradients import gradients_of
 from keras import ops
 
-from keras_encdec.backend.gradients import product, summed_product
+from keras_encdec.backend.gradients import custom_gradient, product, summed_product
 
 
 def arrays(*shapes):
@@ -24,6 +25,35 @@ def test_product_and_its_gradients_are_those_of_matmul(steps):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5, err_msg=way)
         for gradient, values in zip(gradients, (d_rows, d_matrix, expected), strict=True):
             np.testing.assert_allclose(gradient, values, rtol=1e-4, atol=1e-5, err_msg=way)
+
+
+def second_derivative(function, value):
+    """The derivative of the derivative of a function of one number."""
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        x = tf.constant(value)
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = function(x)
+            first = tape.gradient(y, x)
+        return outer.gradient(first, x)
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.grad(jax.grad(function))(value)
+    import torch
+
+    x = torch.tensor(value, requires_grad=True)
+    (first,) = torch.autograd.grad(function(x), x, create_graph=True)
+    return torch.autograd.grad(first, x)[0].detach()
+
+
+def test_a_gradient_that_uses_residuals_can_be_differentiated():
+    cube = custom_gradient(lambda x: ([x * x * x], x * x), lambda square, upstream: [3 * square * upstream[0]])
+    np.testing.assert_allclose(second_derivative(lambda x: cube(x)[0], 2.0), 12, rtol=1e-6)
 
 
 def test_summed_product_adds_up_the_products_of_all_steps():

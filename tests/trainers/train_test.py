@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import threading
+import warnings
 
 import keras
 import numpy as np
@@ -168,6 +169,14 @@ def test_training_ends_at_each_kind_of_limit(tsv, tmp_path):
     assert number_of_updates(tmp_path / "patience") == [2, 4, 6]
     train_tiny(tsv, tmp_path / "patience_epochs", patience_epochs=1.5, learning_rate=0, **settings)
     assert number_of_updates(tmp_path / "patience_epochs") == [2, 4, 6, 8]
+
+
+@pytest.mark.usefixtures("eager")
+def test_keras_does_not_warn_that_the_data_ran_out(tsv, tmp_path):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        train_tiny(tsv, tmp_path / "model", updates=4, round_updates=2, average_rounds=2)
+    assert not [each for each in caught if "ran out of data" in str(each.message)]
 
 
 @pytest.mark.usefixtures("eager")
