@@ -161,9 +161,11 @@ class LikelihoodModel(keras.Model):
             the history, see `keras.Model.fit`.
 
         Raises:
-            ValueError: for another `y`, for arrays that do not hold such ids, and unless `sample_weight` has one weight
-                for each pair. Batches of other objects are not checked.
+            ValueError: for another `y`, for arrays that do not hold such ids, for `class_weight`, and unless
+                `sample_weight` has one weight for each pair. Batches of other objects are not checked.
         """
+        if arguments.get("class_weight") is not None:
+            raise ValueError("found class_weight=, expected none: a pair has no class; weigh pairs with sample_weight=")
         self._check_pairs(x, y, arguments.get("sample_weight"))
         validation = arguments.get("validation_data")
         if isinstance(validation, tuple | list) and validation:

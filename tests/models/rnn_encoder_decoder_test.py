@@ -88,6 +88,8 @@ def test_sample_weights_weigh_pairs():
         model.fit(PAIRS, TARGET, sample_weight=np.ones((64, 5)), verbose=0)
     with pytest.raises(ValueError, match=r"found sample_weight of shape \(64, 5\), expected one weight for each pair"):
         model.train_on_batch(PAIRS, TARGET, sample_weight=np.ones((64, 5)))
+    with pytest.raises(ValueError, match="found class_weight=, expected none: .* weigh pairs with sample_weight="):
+        model.fit(PAIRS, TARGET, class_weight={0: 1.0, 1: 2.0}, verbose=0)
 
 
 def test_validation_data_is_split_off_the_pairs_and_their_target():
