@@ -106,8 +106,8 @@ class UnknownReplacement:
         pieces = word_around(source_words, i)
         text, copied = word_text(pieces), " ".join(pieces).removesuffix(CONTINUATION_MARK)
         translation = self._dictionary.get(text)
-        if translation is None:
-            return self._dictionary.get(copied, copied)
+        if not translation:
+            return self._dictionary.get(copied) or copied
         if are_sentencepieces(source_words) and WORD_START_MARK not in translation:
             return translation.replace(" ", f" {WORD_START_MARK}")  # otherwise, its words would be joined
         return translation

@@ -38,6 +38,7 @@ def test_other_unknown_words_come_from_the_source_word_of_most_attention():
     # The end of the source, the last column, is no word.
     assert UnknownReplacement(DICTIONARY).replaced(words, SOURCE, attention) == ["Anna", "apple", "eats"]
     assert UnknownReplacement().replaced(words, SOURCE, attention) == ["Anna", "pomme", "mange"]
+    assert UnknownReplacement({"pomme": ""}).replaced(words[:2], SOURCE, attention) == ["Anna", "pomme"]
     # A position outside the source is none.
     assert UnknownReplacement(DICTIONARY).replaced(["unkpos_1", "unkpos_-3"], SOURCE, attention) == ["Anna", "apple"]
     assert UnknownReplacement().replaced(["<unk>"], [], attention[:, 4:]) == ["<unk>"]
