@@ -88,7 +88,7 @@ class ServedReplacement:
         is_unknown = tf.gather(self._is_unknown, ids)
         replaced = tf.gather(self._translated(whole), tf.where(is_known_position, positions, 0), batch_dims=1)
         words = tf.where(is_unknown, tf.where(is_known_position, replaced, UNKNOWN_WORD), words)
-        return _words_apart(words, is_unknown & is_known_position, are_sentencepieces[:, None, None])
+        return _separate_words(words, is_unknown & is_known_position, are_sentencepieces[:, None, None])
 
     def _translated(self, words: tf.Tensor) -> tf.Tensor:
         """Returns the translations of source words, or the words themselves if they have none."""
@@ -122,7 +122,7 @@ def _whole_words(pieces: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return tf.reshape(whole, tf.shape(pieces)), are_sentencepieces
 
 
-def _words_apart(pieces: tf.Tensor, apart: tf.Tensor, are_sentencepieces: tf.Tensor) -> tf.Tensor:
+def _separate_words(pieces: tf.Tensor, apart: tf.Tensor, are_sentencepieces: tf.Tensor) -> tf.Tensor:
     """Does what `text.tokenizer.separate_words` does, for subword units `(sources, results, t)`."""
     before_one = tf.pad(apart, [[0, 0], [0, 0], [0, 1]])[:, :, 1:]
     after_one = tf.pad(apart, [[0, 0], [0, 0], [1, 0]])[:, :, :-1]

@@ -215,7 +215,7 @@ def evaluation_batches(
     import tensorflow as tf
 
     # Without the number of batches, Keras warns that the data ran out.
-    return tf_dataset(make_batches).apply(tf.data.experimental.assert_cardinality(len(batches)))
+    return tf_dataset(lambda: batches).apply(tf.data.experimental.assert_cardinality(len(batches)))
 
 
 class _BatchList(keras.utils.PyDataset):

@@ -82,11 +82,12 @@ class UnknownReplacement:
         if not any(map(stands_for_unknown, words)):
             return list(words)
         positions = {j: self._source_position(j, word, source_words, attention) for j, word in enumerate(words)}
+        sentencepieces = are_sentencepieces(source_words)
         aligned = {j: i for j, i in positions.items() if i is not None}
         replaced = [UNKNOWN_WORD if is_position_word(word) else word for word in words]
         for j, i in aligned.items():
-            replaced[j] = self._translated(source_words, i)
-        return separate_words(replaced, aligned, are_sentencepieces(source_words))
+            replaced[j] = self._translated(source_words, i, sentencepieces)
+        return separate_words(replaced, aligned, sentencepieces)
 
     def _source_position(
         self, j: int, word: str, source_words: Sequence[str], attention: np.ndarray | None
@@ -101,14 +102,14 @@ class UnknownReplacement:
             return int(np.argmax(attention[j, : len(source_words)]))  # without the end of sequence
         return None
 
-    def _translated(self, source_words: Sequence[str], i: int) -> str:
+    def _translated(self, source_words: Sequence[str], i: int, sentencepieces: bool) -> str:
         """Returns the replacement for an unknown word that comes from the source word at position i."""
         pieces = word_around(source_words, i)
         text, copied = word_text(pieces), " ".join(pieces).removesuffix(CONTINUATION_MARK)
         translation = self._dictionary.get(text)
         if not translation:
             return self._dictionary.get(copied) or copied
-        if are_sentencepieces(source_words) and WORD_START_MARK not in translation:
+        if sentencepieces and WORD_START_MARK not in translation:
             return translation.replace(" ", f" {WORD_START_MARK}")  # otherwise, its words would be joined
         return translation
 

@@ -96,8 +96,8 @@ class PhraseScores:
                 known = self.pairs.get(source)
                 if known is None and end > start + 1:
                     continue
-                unknown_becomes = source if source in targets else ""
-                for target in targets & ({unknown_becomes} if known is None else known.keys()):
+                possible = {source if source in targets else ""} if known is None else known.keys()
+                for target in targets & possible:
                     options.setdefault(target, []).extend(self.options_at(words, start, end, target))
         return options
 
