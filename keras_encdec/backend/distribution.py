@@ -145,7 +145,7 @@ class _TorchReplicas(Replicas):
         if self.process:
             torch.manual_seed(torch.initial_seed() + self.process)
         apply, share = model.optimizer.apply, 1 / self.devices if model.reduction == "mean" else 1
-        model.layer_loss_share = 1 / self.devices if model.reduction == "sum" else 1
+        model.replicas = self.devices
 
         def apply_sum(gradients: list[Tensor], trainable_variables: list[keras.Variable] | None = None) -> None:
             apply(self._sums([gradient * share for gradient in gradients]), trainable_variables)

@@ -80,7 +80,7 @@ class MirroredReplicas(Replicas):
         if not optimizer.built:
             with self._strategy.scope():
                 optimizer.build(model.trainable_variables)
-        model.layer_loss_share = 1 / self.devices if model.reduction == "sum" else 1
+        model.replicas = self.devices
         train = _ReplicaStep(model, self.devices, True, jit_compile)
         compilation = Compilation()
         evaluate = self._function(_ReplicaStep(model, self.devices, False, False))

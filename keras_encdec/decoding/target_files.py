@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from keras_encdec.errors import FilePath
 from keras_encdec.formats.alignments import AlignmentLine
-from keras_encdec.formats.encodings import FileEncoding, escape, unencodable
+from keras_encdec.formats.encodings import FileEncoding, escape
 
 if TYPE_CHECKING:  # the formats' names must be known before Keras is imported
     from keras_encdec.decoding.text_generator import TextHypothesis
@@ -143,7 +143,7 @@ class TargetFiles:
         input: FilePath | None,
     ) -> None:
         self._writer, self._output, self._alignments = writer, output, alignments
-        self._encoding, self._encoding_name, self._input = FileEncoding(encoding), encoding, input
+        self._encoding, self._input = FileEncoding(encoding), input
 
     def write(self, first: int, sources: Sequence[str], results: Sequence[Sequence["TextHypothesis"]]) -> None:
         """Writes the targets of consecutive sources.
@@ -164,10 +164,5 @@ class TargetFiles:
         self._output.flush()
 
     def _encoded(self, text: str, number: int) -> bytes:
-        try:
-            return self._encoding.encode(text)
-        except UnicodeEncodeError as error:
-            expected, remedy = "one that has all of the model's words", "leave --encoding out, for UTF-8"
-            raise unencodable(
-                error, self._encoding_name, self._input, number + 1, "what was generated", expected, remedy
-            ) from None
+        expected, remedy = "one that has all of the model's words", "leave --encoding out, for UTF-8"
+        return self._encoding.encode_line(text, self._input, number + 1, "what was generated", expected, remedy)

@@ -38,7 +38,7 @@ class FileEncoding:
     """
 
     def __init__(self, name: str | None = None, can_declare: bool = True) -> None:
-        self.codec, self.errors, self._can_declare = "utf-8", "strict", can_declare
+        self.codec, self.errors, self._name, self._can_declare = "utf-8", "strict", name, can_declare
         if name is not None:
             self.codec, self.errors = _canonical_name(name), "surrogateescape"
         self.is_utf8 = self.codec == "utf-8"
@@ -94,6 +94,37 @@ class FileEncoding:
         """
         return text.encode(self.codec, "surrogateescape")
 
+    def encode_line(
+        self,
+        text: str,
+        path: FilePath | None,
+        line: int | None = None,
+        contained_in: str = "the tokenized text",
+        expected: str = "one that has all of its characters",
+        remedy: str = "convert the file to UTF-8",
+    ) -> bytes:
+        """Encodes a line of the output.
+
+        Args:
+            text: str.
+            path: the file that the text comes from, named in errors.
+            line: int. The number of the line that it comes from. Optional.
+            contained_in: str. What an error says about the text. Defaults to "the tokenized text".
+            expected: str. The encoding that an error asks for. Defaults to one that has all characters of the text.
+            remedy: str. What the user can do. Defaults to converting the file.
+
+        Returns:
+            bytes.
+
+        Raises:
+            InputError: if the encoding does not have a character of the text.
+        """
+        try:
+            return self.encode(text)
+        except UnicodeEncodeError as error:
+            found = f"found {text[error.start]!r} in {contained_in}, which the encoding {self._name} does not have"
+            raise InputError(found, f"expected {expected}", remedy, path, line) from None
+
 
 def without_mark(raw: bytes, number: int) -> bytes:
     r"""Returns a line without the byte-order mark that may begin the first line of a file in UTF-8.
@@ -130,39 +161,6 @@ def undecodable(error: UnicodeDecodeError, path: FilePath, line: int, remedy: st
         f"name the file's encoding, such as --encoding=latin-1{remedy}",
         path=path,
         line=line,
-    )
-
-
-def unencodable(
-    error: UnicodeEncodeError,
-    name: str | None,
-    path: FilePath | None,
-    line: int | None = None,
-    text: str = "the tokenized text",
-    expected: str = "one that has all of its characters",
-    remedy: str = "convert the file to UTF-8",
-) -> InputError:
-    """Returns the error about a character that the declared encoding of the output does not have.
-
-    Args:
-        error: UnicodeEncodeError.
-        name: str. The name of the encoding, as declared.
-        path: the file that the text comes from.
-        line: int. The number of the line. Optional.
-        text: str. The text that contains the character. Defaults to "the tokenized text".
-        expected: str. The encoding that is expected. Defaults to one that has all characters of the text.
-        remedy: str. What the user can do. Defaults to converting the file.
-
-    Returns:
-        InputError.
-    """
-    character = error.object[error.start]
-    return InputError(
-        f"found {character!r} in {text}, which the encoding {name} does not have",
-        f"expected {expected}",
-        remedy,
-        path,
-        line,
     )
 
 

@@ -66,8 +66,9 @@ class LikelihoodModel(keras.Model):
     has_source: bool = True
     #: Whether each update changes all weights; `False` for a model of several tasks.
     updates_all_weights: bool = True
-    #: Share of the losses of layers that is added to the loss: below 1 if replicas add up their losses.
-    layer_loss_share: float = 1.0
+    #: Number of devices that train copies of the model. With reduction="sum" the copies add up their losses, so each
+    #: adds its share of the losses of layers.
+    replicas: int = 1
     source_words: int
     target_words: int
 
@@ -220,8 +221,9 @@ class LikelihoodModel(keras.Model):
             _check_weights(sample_weight)
             pairs = pairs * ops.reshape(ops.cast(sample_weight, pairs.dtype), ops.shape(pairs))
         loss = -(ops.mean if self.reduction == "mean" else ops.sum)(pairs)
+        share = 1 / self.replicas if self.reduction == "sum" else 1
         for layer_loss in self.losses:
-            loss = loss + self.layer_loss_share * ops.cast(ops.sum(layer_loss), loss.dtype)
+            loss = loss + share * ops.cast(ops.sum(layer_loss), loss.dtype)
         return loss
 
     def compute_metrics(

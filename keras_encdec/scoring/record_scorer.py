@@ -18,7 +18,7 @@ from keras_encdec.formats import (
     pair_format,
 )
 from keras_encdec.formats.alignments import AlignmentLine, alignment_line
-from keras_encdec.formats.encodings import FileEncoding, unencodable
+from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.pair_format import DECIMALS, WordPair
 from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.runtime.progress import Progress
@@ -160,10 +160,7 @@ class RecordScorer:
             if record.problem is None:
                 (source, target), weights = next(scored)
                 line = alignment_line(source, target, weights)
-            try:
-                lines.append(encoding.encode(line))
-            except UnicodeEncodeError as error:
-                raise unencodable(error, self._options.encoding, None) from None
+            lines.append(encoding.encode_line(line, None))
         return lines
 
     def _words(self, records: Sequence[Record]) -> list[list[WordPair]]:

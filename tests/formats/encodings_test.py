@@ -23,6 +23,14 @@ def test_without_a_declared_encoding_bytes_must_be_utf8():
         FileEncoding().decode(b"\xe9")
 
 
+def test_an_error_names_the_line_and_the_character_that_an_encoding_lacks():
+    encoding = FileEncoding("latin-1")
+    assert encoding.encode_line("café \udcff", "in.txt", 3) == b"caf\xe9 \xff"
+    with pytest.raises(InputError, match="in.txt, line 3: found '\u20ac' in the tokenized text, .*latin-1") as caught:
+        encoding.encode_line("5 €", "in.txt", 3)
+    assert "expected one that has all of its characters; convert the file to UTF-8" in str(caught.value)
+
+
 def test_only_utf8_has_a_byte_order_mark():
     names = [None, "utf-8", "utf-8-sig", "U8", "latin-1", "gb18030"]
     assert [FileEncoding(name).is_utf8 for name in names] == [True, True, True, True, False, False]

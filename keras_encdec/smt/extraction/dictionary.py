@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from keras_encdec.data.pairs import open_aligned_pairs
 from keras_encdec.errors import FilePath
 from keras_encdec.formats.alignments import AlignedWordPair
-from keras_encdec.formats.encodings import FileEncoding, unencodable, unescape
+from keras_encdec.formats.encodings import FileEncoding, unescape
 from keras_encdec.runtime.files import check_distinct_files
 from keras_encdec.runtime.open_output import open_output
 from keras_encdec.runtime.progress import FileSummary, Progress, ShowProgress, counted
@@ -226,18 +226,12 @@ def write_dictionary(
         else:
             entries = dictionary_entries(pairs, options.min_count or MIN_COUNT)
         for entry in entries:
-            file.write(_line(entry, file_encoding, options.encoding, input))
+            file.write(file_encoding.encode_line(_line(entry), input))
     return DictionarySummary(len(entries), time.monotonic() - start, output, next(numbers), reader.malformed)
 
 
-def _line(
-    entry: DictionaryEntry | Translation, encoding: FileEncoding, encoding_name: str | None, path: FilePath
-) -> bytes:
-    columns = _written(entry.source), _written(entry.target), *entry.values
-    try:
-        return encoding.encode("\t".join(columns) + "\n")
-    except UnicodeEncodeError as error:
-        raise unencodable(error, encoding_name, path) from None
+def _line(entry: DictionaryEntry | Translation) -> str:
+    return "\t".join((_written(entry.source), _written(entry.target), *entry.values)) + "\n"
 
 
 def _written(word: str) -> str:

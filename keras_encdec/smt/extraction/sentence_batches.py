@@ -8,7 +8,7 @@ from keras_encdec.data.alignment import directional_links, symmetrize, train_ali
 from keras_encdec.data.pairs import record_words
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats.alignments import Links, LinksLine, links_from_file
-from keras_encdec.formats.encodings import FileEncoding, escape, unencodable
+from keras_encdec.formats.encodings import FileEncoding, escape
 from keras_encdec.formats.format_registry import pair_format
 from keras_encdec.formats.pair_format import Record, WordPair
 from keras_encdec.formats.record_reader import LEFT_OUT, RecordReader
@@ -205,7 +205,8 @@ class SentencePairReader:
         if not self._usable(pair, line):
             return
         source, target = (
-            self._encoded(escape(" ".join(words)), path, line) for words, path in zip(pair, self._paths, strict=True)
+            self._encoding.encode_line(escape(" ".join(words)), path, line)
+            for words, path in zip(pair, self._paths, strict=True)
         )
         sentences.add(source, target, links and links.parse(*map(len, pair)))
 
@@ -225,12 +226,6 @@ class SentencePairReader:
                 self.left_out += 1
                 return False
         return True
-
-    def _encoded(self, text: str, path: FilePath, line: int) -> bytes:
-        try:
-            return self._encoding.encode(text)
-        except UnicodeEncodeError as error:
-            raise unencodable(error, self._options.encoding, path, line) from None
 
 
 def _texts(
