@@ -43,17 +43,17 @@ class ServedScoreSummary(FileSummary):
     refused: int = 0
 
     @property
-    def remarks(self) -> list[str]:
+    def notices(self) -> list[str]:
         """Sentences for the user about lines that the model did not score."""
-        remarks = []
+        notices = []
         if self.malformed:
-            remarks.append(
+            notices.append(
                 f"{self.malformed:,} malformed lines were written with a neutral score, or unchanged if they have no "
                 "field for it."
             )
         if self.refused:
-            remarks.append(f"{self.refused:,} lines that the server refused were written with a neutral score.")
-        return remarks
+            notices.append(f"{self.refused:,} lines that the server refused were written with a neutral score.")
+        return notices
 
 
 def score_file_with_server(

@@ -68,7 +68,7 @@ class ReportSummary:
         page: pathlib.Path of the page; if it is remote, its URL, a str.
         sections: tuple of str, the names of its sections.
         seconds: float. Time that the report took.
-        notices: tuple of str, sentences for the user.
+        notices: tuple of str, warnings for the user.
         size: int. Size of the page, in bytes.
     """
 
@@ -144,4 +144,5 @@ def report(
         size = path.stat().st_size
     names = tuple(section.name for section in sections)
     shown = joined(output, PAGE) if is_url(output) else path
-    return ReportSummary(shown, names, time.monotonic() - start, tuple(parts.notices), size)
+    notices = tuple(f"warning: {notice}" for notice in parts.notices)
+    return ReportSummary(shown, names, time.monotonic() - start, notices, size)

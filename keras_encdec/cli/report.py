@@ -5,7 +5,7 @@ import sys
 from keras_encdec.analysis.report_options import ReportOptions
 from keras_encdec.backend.startup import import_keras
 from keras_encdec.cli.flags import Repeated
-from keras_encdec.cli.task_command import Arguments, check_paths, task_command
+from keras_encdec.cli.task_command import Arguments, check_paths, show_summary, task_command
 from keras_encdec.formats import pair_format
 from keras_encdec.model_config import check_has_history
 from keras_encdec.runtime.imports import check_extra
@@ -28,9 +28,7 @@ def main(arguments: Arguments, options: ReportOptions) -> None:
     from keras_encdec.analysis.report import report
 
     summary = report(**arguments, options=options, say=lambda line: print(line, file=sys.stderr, flush=True))
-    for notice in summary.notices:
-        print(f"warning: {notice}", file=sys.stderr)
-    print(summary, file=sys.stderr)
+    show_summary(summary)
 
 
 COMMAND = task_command(

@@ -35,8 +35,6 @@ def main(arguments: Arguments, options: ScoringOptions) -> None:
     keep_freed_memory()
     show = functools.partial(print, file=sys.stderr)
     summary = score_file(**arguments, options=options, progress=ReadingProgress, show=show)
-    for notice in summary.notices:
-        print(f"{options.moses_ini_out}: {notice}", file=sys.stderr)
     show_summary(summary)
 
 

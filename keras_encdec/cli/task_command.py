@@ -189,7 +189,7 @@ def zeros_of_model(path: pathlib.Path) -> tuple[int, int] | None:
 
 
 def show_summary(summary: object) -> None:
-    """Prints a task's summary on standard error, and then each of its remarks, if it has any, on a line."""
+    """Prints a task's summary on standard error, and then each of its notices, if it has any, on a line."""
     print(summary, file=sys.stderr)
-    for remark in getattr(summary, "remarks", ()):
-        print(remark, file=sys.stderr)
+    for notice in getattr(summary, "notices", ()):
+        print(notice, file=sys.stderr)

@@ -58,8 +58,8 @@ def main(arguments: Arguments, options: TuningOptions) -> None:
     if json_out:
         write_json(json_out, tuning.to_dict())
     print(tuning, file=sys.stderr if "-" in outputs.values() else sys.stdout)
-    for remark in tuning.remarks:
-        print(remark, file=sys.stderr)
+    for notice in tuning.notices:
+        print(notice, file=sys.stderr)
     warn_of_missing(tuning.missing, "count as empty translations")
 
 

@@ -64,19 +64,19 @@ class GenerationSummary(ShardedFileSummary):
     unknown_words: UnknownWords | None = None
 
     @property
-    def remarks(self) -> list[str]:
+    def notices(self) -> list[str]:
         """Sentences for the user about the lines."""
-        words, remarks = self.unknown_words, []
+        words, notices = self.unknown_words, []
         if words is not None and words.unknown:
-            remarks.append(f"{words}.")
+            notices.append(f"{words}.")
         if self.before:
-            remarks.append(f"{self.before:,} of the lines were already done by a command that was interrupted.")
+            notices.append(f"{self.before:,} of the lines were already done by a command that was interrupted.")
         if words is not None and words.is_high:
-            remarks.append(
+            notices.append(
                 f"warning: most of the {words.side}'s words are unknown to the {words.model}, so its targets mean "
                 "little; check the language of the file and how its text is tokenized."
             )
-        return remarks
+        return notices
 
 
 def generate_file(

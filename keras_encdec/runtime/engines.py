@@ -222,15 +222,15 @@ class _Worker:
         """
         for _ in range(1 + RETRIES):
             try:
-                result, remarks = self._executor.submit(_work, shard).result()
+                result, notices = self._executor.submit(_work, shard).result()
             except BrokenProcessPool:
                 if self._ended:
                     raise
                 self._process.close()
                 self._start()
             else:
-                for remark in remarks:
-                    warnings.warn(remark, EncdecWarning, stacklevel=2)
+                for notice in notices:
+                    warnings.warn(notice, EncdecWarning, stacklevel=2)
                 return result
         raise died(shard)
 
@@ -267,13 +267,13 @@ def _work(shard: Shard) -> tuple[ShardResult, list[str]]:
 
     The caller shows the warnings, those of all workers once.
     """
-    remarks = []
+    notices = []
     if not _opened:  # not in `_begin`, whose errors would not reach the caller
         with warnings.catch_warnings(record=True) as caught:
             _opened.append(pickle.loads(_opener).open())
         for each in caught:
             if each.category is EncdecWarning:
-                remarks.append(str(each.message))
+                notices.append(str(each.message))
             else:
                 warnings.showwarning(each.message, each.category, each.filename, each.lineno)
-    return _opened[0](shard), remarks
+    return _opened[0](shard), notices

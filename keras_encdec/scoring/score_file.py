@@ -36,7 +36,7 @@ class ScoreSummary(ShardedFileSummary):
         malformed: int. Malformed lines, which were written with a neutral score, or unchanged if they have no field for
             it.
         dry_run: bool. Whether it was a dry run, whose output is discarded.
-        notices: tuple of str: notices for the user about the new moses.ini.
+        moses_ini_notices: tuple of str: notices for the user about the new moses.ini, with its path.
         too_long: int. Written lines with more than `max_tokens` tokens, which were written with a neutral score.
         max_tokens: int, the option.
         unknown_words: tuple of UnknownWords, one for each side and model.
@@ -46,31 +46,32 @@ class ScoreSummary(ShardedFileSummary):
 
     malformed: int = 0
     dry_run: bool = False
-    notices: tuple[str, ...] = ()
+    moses_ini_notices: tuple[str, ...] = ()
     too_long: int = 0
     max_tokens: int | None = None
     unknown_words: tuple[UnknownWords, ...] = ()
     ngrams: tuple[NgramCounts, ...] = ()
 
     @property
-    def remarks(self) -> list[str]:
-        """Sentences for the user about the lines."""
+    def notices(self) -> list[str]:
+        """Sentences for the user about the new moses.ini and the lines."""
         neutral = f"{'would be' if self.dry_run else 'were'} written with a neutral score"
-        remarks = ["; ".join(map(str, self.unknown_words)) + "."] if self.unknown_words else []
-        remarks += [f"{counts}." for counts in self.ngrams]
+        notices = list(self.moses_ini_notices)
+        notices += ["; ".join(map(str, self.unknown_words)) + "."] if self.unknown_words else []
+        notices += [f"{counts}." for counts in self.ngrams]
         if self.before:
-            remarks.append(f"{self.before:,} of the lines were already scored by a command that was interrupted.")
+            notices.append(f"{self.before:,} of the lines were already scored by a command that was interrupted.")
         if self.malformed:
-            remarks.append(f"{self.malformed:,} malformed lines {neutral}, or unchanged if they have no field for it.")
+            notices.append(f"{self.malformed:,} malformed lines {neutral}, or unchanged if they have no field for it.")
         if self.too_long:
-            remarks.append(f"{self.too_long:,} lines of more than {self.max_tokens:,} tokens (max_tokens) {neutral}.")
-        remarks += [
+            notices.append(f"{self.too_long:,} lines of more than {self.max_tokens:,} tokens (max_tokens) {neutral}.")
+        notices += [
             f"warning: most of the {words.side} words are unknown to the {words.model}, so its scores mean little; "
             "check the language of the file, which side is which, and how its text is tokenized."
             for words in self.unknown_words
             if words.is_high
         ]
-        return remarks
+        return notices
 
     @property
     def _result(self) -> str | os.PathLike[str]:
@@ -144,7 +145,7 @@ def score_file(
         output,
         scores.counts.malformed,
         options.dry_run,
-        tuple(scores.notices),
+        tuple(f"{options.moses_ini_out}: {notice}" for notice in scores.notices),
         scores.counts.too_long,
         options.max_tokens,
         scores.counts.unknown_words,

@@ -62,7 +62,7 @@ class SelectionSummary(FileSummary):
     before: int = 0
 
     @property
-    def remarks(self) -> list[str]:
+    def notices(self) -> list[str]:
         """Sentences for the user about the pairs."""
         return [f"{self.before:,} of the pairs were already scored."] if self.before else []
 

@@ -104,8 +104,8 @@ def test_a_single_short_pair_gives_a_report(model_dirs, tmp_path):
     assert "no source phrase of four words or more" in text and "r undefined" in text
     assert [path.name for path in summary.page.parent.glob("figures/gates_[0-9].png")] == ["gates_1.png"]
     [notice] = summary.notices
-    assert notice.startswith(f"Most source words of {tmp_path}/table are unknown to the model (67 %)")
-    assert notice in text
+    assert notice.startswith(f"warning: Most source words of {tmp_path}/table are unknown to the model (67 %)")
+    assert notice.removeprefix("warning: ") in text
 
 
 def test_a_table_of_unknown_words_is_an_error(tmp_path, table, model_dirs):

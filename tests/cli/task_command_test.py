@@ -84,7 +84,7 @@ def test_a_summary_is_shown_with_its_remarks(capsys):
         def __str__(self):
             return "3 lines"
 
-    show_summary(Summary(remarks=["1 of them empty", "2 of them long"]))
+    show_summary(Summary(notices=["1 of them empty", "2 of them long"]))
     show_summary(Summary())
     captured = capsys.readouterr()
     assert captured.err == "3 lines\n1 of them empty\n2 of them long\n3 lines\n" and captured.out == ""

@@ -359,19 +359,19 @@ def test_an_interrupted_job_in_shards_continues_to_the_same_targets(
     summary = generate_file(generator, source, tmp_path / "out", sampler, format=format, shard_lines=1)
     assert (tmp_path / "out").read_bytes().decode() == whole
     assert (summary.lines, summary.before) == (len(LINES), 2)
-    unknown, before = summary.remarks
+    unknown, before = summary.notices
     assert unknown == "input: 14.29 % of the 14 words are unknown to the model." and "2 of the lines" in before
 
 
 def test_a_summary_says_how_many_words_of_the_input_are_unknown(generator, source, tmp_path):
     summary = generate_file(generator, source, tmp_path / "out", "greedy")
-    assert summary.remarks == ["input: 14.29 % of the 14 words are unknown to the model."]
+    assert summary.notices == ["input: 14.29 % of the 14 words are unknown to the model."]
     (tmp_path / "other").write_text("das ist s1\n")
     summary = generate_file(generator, tmp_path / "other", tmp_path / "out", "greedy")
-    share, warning = summary.remarks
+    share, warning = summary.notices
     assert share.startswith("input: 66.67 %") and warning.startswith("warning: most of the input's words are unknown")
     (tmp_path / "other").write_text("s1 s2\n")
-    assert not generate_file(generator, tmp_path / "other", tmp_path / "out", "greedy").remarks
+    assert not generate_file(generator, tmp_path / "other", tmp_path / "out", "greedy").notices
 
 
 @pytest.mark.parametrize("shards", [{}, {"shard_lines": 1}])

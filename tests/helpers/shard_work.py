@@ -28,16 +28,16 @@ class Uppercase:
         deaths: path of a file, to which a worker adds a byte before it kills itself at a shard with the word "deadly".
         times: int. Number of deaths before that shard is processed like any other. The first death comes a shard early
             if that has the word "before".
-        remark: str. Warning of each worker when it opens. Defaults to none.
+        notice: str. Warning of each worker when it opens. Defaults to none.
     """
 
     deaths: pathlib.Path
     times: int = 0
-    remark: str = ""
+    notice: str = ""
 
     def open(self):
-        if self.remark:
-            warnings.warn(self.remark, EncdecWarning, stacklevel=2)
+        if self.notice:
+            warnings.warn(self.notice, EncdecWarning, stacklevel=2)
         return self.work
 
     def work(self, shard):

@@ -63,7 +63,7 @@ def test_a_shard_that_kills_every_process_is_named(tmp_path):
 
 
 def test_a_warning_of_all_processes_is_shown_once(tmp_path, capfd):
-    opener = Uppercase(tmp_path / "deaths", remark="found another language")
+    opener = Uppercase(tmp_path / "deaths", notice="found another language")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         assert len(list(LocalProcesses(2).run(opener, shards(WORDS * 5)))) == 30

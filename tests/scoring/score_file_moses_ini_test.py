@@ -18,7 +18,7 @@ def inis(tmp_path, out):
 
 def test_moses_ini_is_rewritten_for_the_new_table(forward_scorer, reverse_scorer, table, out, inis):
     summary = score_file(forward_scorer, table, out / "table.gz", **inis)
-    assert summary.notices == ()
+    assert summary.moses_ini_notices == ()
     expected = INI.replace("num-features=2", "num-features=3").replace("/old/table", f"{out}/table.gz")
     assert (out / "moses.ini").read_text() == expected.replace("0.25 0.35", "0.25 0.35 0.3")
     more = {"reverse_model_dir": reverse_scorer, "unknown_count": True}
@@ -31,7 +31,7 @@ def test_moses_ini_is_rewritten_for_the_new_table(forward_scorer, reverse_scorer
 def test_notices_about_a_moses_ini_are_in_the_summary(forward_scorer, table, out, inis):
     inis["moses_ini"].write_text(INI.replace("PhraseDictionaryMemory", "PhraseDictionaryCompact"))
     summary = score_file(forward_scorer, table, out / "table", **inis)
-    assert len(summary.notices) == 1 and "was a PhraseDictionaryCompact" in summary.notices[0]
+    assert len(summary.moses_ini_notices) == 1 and "was a PhraseDictionaryCompact" in summary.notices[0]
 
 
 def test_a_moses_ini_that_does_not_fit_leaves_no_table(forward_scorer, table, out, inis):

@@ -226,5 +226,5 @@ def test_a_model_of_limited_context_scores_each_ngram_once_and_says_so(score, fi
         np.testing.assert_allclose([row["RNN0"] for row in features[:-1]], expected, atol=1e-4)
         [counts] = summary.ngrams
         assert counts.ngrams == sum(len(target) + 1 for _, target in PAIRS) > 4 * counts.distinct
-        assert f"{counts}." in summary.remarks and " n-grams, of which " in str(counts)
+        assert f"{counts}." in summary.notices and " n-grams, of which " in str(counts)
     assert score().ngrams == ()

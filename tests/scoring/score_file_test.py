@@ -220,7 +220,7 @@ def test_pairs_of_too_many_tokens_get_a_neutral_score(forward_scorer, tmp_path, 
             **arguments,
         )
         assert (summary.lines, summary.malformed, summary.too_long) == (4, 0, 2 if max_tokens else 0)
-    assert "2 lines of more than 3 tokens (max_tokens) were written with a neutral score." in summary.remarks
+    assert "2 lines of more than 3 tokens (max_tokens) were written with a neutral score." in summary.notices
     everything, bounded = ((out / name).read_bytes().splitlines() for name in ("None", "3"))
     assert [neutral in line for line in bounded] == [False, True, True, False]
     for line in (0, 3):
@@ -239,8 +239,8 @@ def test_unknown_words_are_counted_and_many_are_warned_of(forward_scorer, revers
         ("reverse model", "source", 5, 2),
         ("reverse model", "target", 5, 4),
     ]
-    assert summary.remarks[0].startswith("source: 40.00 % of the 5 words are unknown to the model; target: 80.00 %")
-    assert [remark[:50] for remark in summary.remarks if "warning" in remark] == [
+    assert summary.notices[0].startswith("source: 40.00 % of the 5 words are unknown to the model; target: 80.00 %")
+    assert [notice[:50] for notice in summary.notices if "warning" in notice] == [
         "warning: most of the target words are unknown to t"
     ] * 2
 

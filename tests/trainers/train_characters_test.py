@@ -82,7 +82,7 @@ def test_from_text_to_scores_and_targets(corpus, eager, uncompiled):
         corpus / "scored.tsv",
         ScoringOptions(format="parallel", source=str(corpus / "source"), surprisal_per_character=True),
     )
-    assert "words are known to the model by their characters alone" in str(summary.remarks)
+    assert "words are known to the model by their characters alone" in str(summary.notices)
     source, target, log_prob, surprisal = (
         (corpus / "scored.tsv").read_text(encoding="utf-8").splitlines()[-1].split("\t")
     )

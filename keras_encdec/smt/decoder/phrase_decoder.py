@@ -61,17 +61,17 @@ class DecodingSummary(FileSummary):
     before: int = 0
 
     @property
-    def remarks(self) -> list[str]:
+    def notices(self) -> list[str]:
         """Warnings for the user, as sentences."""
-        remarks = []
+        notices = []
         if self.before:
-            remarks.append(f"{self.before:,} of the sentences were already translated.")
+            notices.append(f"{self.before:,} of the sentences were already translated.")
         if 0 < self.unknown_words == self.words:
-            remarks.append(
+            notices.append(
                 "The table has no phrase of any sentence, so all words were copied. Check that it is the table for "
                 "this direction."
             )
-        return remarks
+        return notices
 
     def __str__(self) -> str:
         rate = self.sentences / max(self.seconds, 1e-9)

@@ -81,33 +81,33 @@ class PhraseFeaturesSummary(FileSummary):
     malformed_pairs: int = 0
 
     @property
-    def remarks(self) -> list[str]:
+    def notices(self) -> list[str]:
         """Sentences for the user: where the phrases came from, and warnings."""
-        remarks = []
+        notices = []
         if self.recovered:
-            remarks.append(
+            notices.append(
                 f"The list does not contain the phrases of {self.recovered:,} of "
                 f"{self.recovered + self.segmented:,} hypotheses; they were recovered from the scores of the table."
             )
         if self.unsegmented:
-            remarks.append(
+            notices.append(
                 f"{self.unsegmented:,} hypotheses, whose phrases were not found, were written with the mean of the "
                 "other hypotheses of their sentence."
             )
         if self.lowest:
-            remarks.append(
+            notices.append(
                 f"{self.lowest:,} hypotheses of {self.lowest_sentences:,} sentences were written with "
                 f"{LOWEST_LOG_PROBABILITY:g} for each word of the sentence, the lowest value: no phrases of any "
                 "hypothesis of these sentences were found."
             )
         if self.malformed:
-            remarks.append(
+            notices.append(
                 f"{self.malformed:,} malformed lines were written with the value 0, or unchanged if they have no "
                 "features."
             )
         if self.malformed_pairs:
-            remarks.append(f"{self.malformed_pairs:,} malformed lines of the table were left out.")
-        return remarks
+            notices.append(f"{self.malformed_pairs:,} malformed lines of the table were left out.")
+        return notices
 
 
 def add_phrase_features(

@@ -69,7 +69,7 @@ class NgramSummary(FileSummary):
     fallback: tuple[int, ...] = ()
 
     @property
-    def remarks(self) -> list[str]:
+    def notices(self) -> list[str]:
         """Sentences for the user about what is needed to read the file."""
         if importlib.util.find_spec("kenlm"):
             return []

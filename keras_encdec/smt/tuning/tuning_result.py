@@ -62,27 +62,27 @@ class Tuning:
     is_distinguished: bool = True
 
     @property
-    def remarks(self) -> list[str]:
+    def notices(self) -> list[str]:
         """Warnings for the user, as sentences."""
-        remarks: list[str] = []
+        notices: list[str] = []
         worse = [tuned for tuned in self.tuned if tuned.discarded_score is not None]
         if worse:
             discarded = ", ".join(f"{tuned.discarded_score:.2f}" for tuned in worse)
             count = "The search" if len(self.tuned) == 1 else f"{len(worse)} of {len(self.tuned)} searches"
-            remarks.append(
+            notices.append(
                 f"{count} found weights with a lower score on the lists than the initial weights ({self.metric} "
                 f"{discarded} instead of {worse[0].score:.2f}); the initial weights were kept."
             )
         if not worse and self.best.score < self.initial_score:
-            remarks.append(
+            notices.append(
                 f"The lists in their own order have a better score ({self.metric} {self.initial_score:.2f}) than the "
                 f"weights that the search found ({self.best.score:.2f}); give the initial weights with --weights."
             )
         if self.hypotheses == self.sentences:
-            remarks.append("Every sentence has only one hypothesis, so all weights give the same result.")
+            notices.append("Every sentence has only one hypothesis, so all weights give the same result.")
         elif not self.is_distinguished:
-            remarks.append("No feature distinguishes hypotheses of a sentence, so all weights give the same result.")
-        return remarks
+            notices.append("No feature distinguishes hypotheses of a sentence, so all weights give the same result.")
+        return notices
 
     @property
     def best(self) -> TunedWeights:

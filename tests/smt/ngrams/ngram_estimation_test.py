@@ -152,8 +152,8 @@ def test_text_without_words_or_long_sentences_gives_a_model(tmp_path):
 def test_the_extra_that_reads_the_file_is_named_where_it_is_missing(monkeypatch):
     summary = NgramSummary(lines=1, seconds=1.0, output="lm.arpa", ngrams=(3,))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert summary.remarks == [
+    assert summary.notices == [
         'Commands read this file with kenlm, which is not installed: pip install "keras-encdec[ngram]".'
     ]
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
-    assert summary.remarks == []
+    assert summary.notices == []

@@ -178,8 +178,8 @@ def test_the_initial_weights_are_kept_if_the_search_finds_worse_ones(files, out,
     tuning = tuned(files, algorithm=algorithm, other_weights=good, weights_out=out / "weights")
     assert tuning.best.score == pytest.approx(100) and tuning.best.discarded_score < 90
     assert read_weights(out / "weights")[0] == tuning.best.weights == {"LM0": [0.0], "TM0": [0.0, 0.0], "RNN0": [1.0]}
-    (remark,) = tuning.remarks
-    assert remark == (
+    (notice,) = tuning.notices
+    assert notice == (
         "The search found weights with a lower score on the lists than the initial weights (BLEU "
         f"{tuning.best.discarded_score:.2f} instead of 100.00); the initial weights were kept."
     )
@@ -187,21 +187,21 @@ def test_the_initial_weights_are_kept_if_the_search_finds_worse_ones(files, out,
     # Weights of 0 rank nothing, so they are not kept; but the user is told.
     (files / "best").write_text("".join(NBEST.splitlines(True)[i] for i in (1, 0, 3, 2, 4)))
     tuning = tune([files / "best"], [files / "ref"], algorithm=algorithm)
-    assert tuning.best.discarded_score is None and tuning.remarks[0].startswith("The lists in their own order have a")
+    assert tuning.best.discarded_score is None and tuning.notices[0].startswith("The lists in their own order have a")
 
 
 @pytest.mark.parametrize("algorithm", ["mert", "mira", "pro"])
 def test_features_that_distinguish_nothing_are_reported(files, algorithm):
-    assert not tuned(files, algorithm=algorithm).remarks
+    assert not tuned(files, algorithm=algorithm).notices
     (files / "equal").write_text(
         "0 ||| a b c ||| LM0= -1 ||| 0\n0 ||| a b ||| LM0= -1 ||| 0\n1 ||| d ||| LM0= -2 ||| 0\n"
     )
     tuning = tune([files / "equal"], [files / "ref"], algorithm=algorithm)
     expected = "No feature distinguishes hypotheses of a sentence, so all weights give the same result."
-    assert tuning.remarks == [expected]
+    assert tuning.notices == [expected]
     (files / "one").write_text("0 ||| a b c ||| LM0= -1 ||| 0\n1 ||| d ||| LM0= -2 ||| 0\n")
-    (remark,) = tune([files / "one"], [files / "ref"], algorithm=algorithm).remarks
-    assert remark.startswith("Every sentence has only one hypothesis")
+    (notice,) = tune([files / "one"], [files / "ref"], algorithm=algorithm).notices
+    assert notice.startswith("Every sentence has only one hypothesis")
 
 
 @pytest.mark.parametrize("algorithm", ["mert", "mira", "pro"])
