@@ -30,6 +30,7 @@ from keras_encdec.trainers.training_files import (
     check_has_zeros,
     check_initial_settings,
     check_same_direction,
+    check_same_reading,
     data_before,
     validation_files,
 )
@@ -66,6 +67,7 @@ def prepare_pairs(
     if resume:
         directory = ModelDirectory.load(folder, weights=False)
         check_same_direction(directory.reverse, data, folder)
+        check_same_reading(data, folder)
         if (folder / PREPARED).exists():
             pairs = PreparedPairs(folder / PREPARED)
             before = data_before(folder)
@@ -148,7 +150,7 @@ def _check_position_words(vocabulary: Vocabulary, path: str) -> None:
             raise InputError(
                 f"found no word {word}",
                 f"expected {POSITION_WORDS[0]} to {POSITION_WORDS[-1]} with posunk",
-                "add the position words, or drop --target_vocabulary",
+                "add the position words to the vocabulary, or train with --unknown=unk",
                 path,
             )
 

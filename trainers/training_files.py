@@ -27,6 +27,8 @@ _CELLS = ("lstm", "gru", "rnn")
 _VALIDATION = "validation_checksums"
 # The settings of the learning rate, which may change when a run is resumed.
 _LEARNING_RATE = ("learning_rate", "warmup_updates", "schedule", "halving_start", "halving_every")
+# How text is read, and by which vocabularies. A resumed run must keep these, too: it reads the validation files again.
+_READING = ("encoding", "tokenize", "lowercase", "source_vocabulary", "target_vocabulary")
 # Hyper-parameters that may differ from those of the initial model, because they change no score.
 _FREE = ("dropout", "character_dropout", "initial_scale", "initial_stddev")
 
@@ -126,6 +128,7 @@ def check_resumed(config: TrainingConfig, data: TrainingData, tasks: TrainingTas
     check_same_tasks(tasks, settings)
     check_same_training(config, data, settings, known.config.get("model", {}))
     check_same_direction(known.reverse, data, known.path)
+    check_same_reading(data, known.path)
 
 
 def check_same_direction(reverse: bool, data: TrainingData, folder: pathlib.Path) -> None:
@@ -141,6 +144,24 @@ def check_same_direction(reverse: bool, data: TrainingData, folder: pathlib.Path
     """
     if reverse != data.reverse:
         raise ConfigurationError("%s was trained %s {reverse}", folder, "with" if reverse else "without")
+
+
+def check_same_reading(data: TrainingData, folder: pathlib.Path) -> None:
+    """Checks that text is read as by the run to resume; nothing is checked if its settings cannot be read.
+
+    Args:
+        data: TrainingData, given now.
+        folder: path of the model directory.
+
+    Raises:
+        ConfigurationError: a ValueError, which names the settings that differ.
+    """
+    if before := data_before(folder):
+        requested, known = data.to_dict(), before.to_dict()
+        pairs = {name: (requested[name], known[name]) for name in _READING}
+        different = [name for name, pair in pairs.items() if pair[0] != pair[1] and not _is_same_path(*pair)]
+        if different:
+            raise _differing(different, requested, known, "the run to resume")
 
 
 def check_same_tasks(tasks: TrainingTasks | None, settings: Mapping[str, object]) -> None:

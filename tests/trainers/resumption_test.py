@@ -13,7 +13,7 @@ import zipfile
 import keras
 import numpy as np
 import pytest
-from tiny_trainings import number_of_updates, rounds, train_tiny
+from tiny_trainings import number_of_updates, rounds, tiny_config, train_tiny
 
 from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.model_directory import ModelDirectory, load_model
@@ -22,7 +22,7 @@ from keras_encdec.trainers import TrainingData, fitting, resumption
 from keras_encdec.trainers.checkpoints import Checkpoints
 from keras_encdec.trainers.model_card import ModelCard
 from keras_encdec.trainers.resumption import load_checkpoint
-from keras_encdec.trainers.training_files import has_checkpoint
+from keras_encdec.trainers.training_files import check_resumed, has_checkpoint
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="others have one way to compile")
@@ -102,6 +102,29 @@ def test_a_resumed_run_must_have_the_same_validation_pairs(tsv, tmp_path):
     train_tiny(tsv, tmp_path / "held_out", updates=1)
     with pytest.raises(ValueError, match=f"found validation={valid}, expected the pairs"):
         train_tiny(tsv.replace(validation=(valid,)), tmp_path / "held_out", resume=True, updates=2)
+
+
+@pytest.mark.usefixtures("eager")
+def test_a_resumed_run_must_read_text_in_the_same_way(tsv, tmp_path):
+    """It reads the validation files again, whose perplexities would otherwise not be comparable."""
+    for side, word in (("source", "s1"), ("target", "t1")):
+        (tmp_path / side).write_text(f"{word}\n")
+    source, target = str(tmp_path / "source"), str(tmp_path / "target")
+    data, model = tsv.replace(source_vocabulary=source), tmp_path / "model"
+    train_tiny(data, model, updates=1)
+    for changes, message in (
+        ({"encoding": "latin-1"}, "found encoding=latin-1, expected no encoding as in the run to resume"),
+        ({"tokenize": True, "lowercase": True}, "found tokenize=True, lowercase=True, expected tokenize=False, lower"),
+        ({"target_vocabulary": target}, f"found target_vocabulary={target}, expected no target_vocabulary as in"),
+        ({"source_vocabulary": None}, f"found no source_vocabulary, expected source_vocabulary={source} as in"),
+    ):
+        changed = data.replace(**changes)
+        with pytest.raises(ValueError, match=message):
+            train_tiny(changed, model, resume=True, updates=2)
+        with pytest.raises(ValueError, match=message):
+            check_resumed(tiny_config(updates=2), changed, None, model)
+    result, _ = train_tiny(data.replace(source_vocabulary=os.path.relpath(source)), model, resume=True, updates=2)
+    assert result.updates == 2
 
 
 @pytest.mark.usefixtures("eager")
