@@ -17,7 +17,7 @@ def main(arguments: Arguments, options: EvaluationOptions) -> None:
     """Evaluates as the flags say."""
     aligned = {name: arguments.pop(name) for name in ("alignments", "reference_alignments", "possible_alignments")}
     if any(aligned.values()):
-        _evaluate_alignments(aligned, arguments)
+        _evaluate_alignments(aligned, arguments, options)
         return
     if not arguments["references"]:
         raise UsageError("--reference: expected reference translations, or --alignments with --reference_alignments.")
@@ -39,11 +39,13 @@ def main(arguments: Arguments, options: EvaluationOptions) -> None:
         print(f"{finding}; give --unescape, or the scores count these words as wrong.", file=sys.stderr)
 
 
-def _evaluate_alignments(aligned: Arguments, arguments: Arguments) -> None:
+def _evaluate_alignments(aligned: Arguments, arguments: Arguments, options: EvaluationOptions) -> None:
     from keras_encdec.runtime.settings_files import write_json
     from keras_encdec.smt.evaluation.alignment_error import alignment_table, evaluate_alignments
 
-    if given := [flag for flag in ("references", "systems", "baseline", "metrics") if arguments[flag]]:
+    given = [flag for flag in ("references", "systems", "baseline", "metrics") if arguments[flag]]
+    unused = options.replace(encoding=None).to_dict().items() - EvaluationOptions().to_dict().items()
+    if given := given + sorted(name for name, _ in unused):
         flag = COMMAND_FLAGS.get(given[0], given[0])
         raise UsageError(f"--{flag}: expected without --alignments, which are evaluated alone.")
     if not aligned["alignments"] or not aligned["reference_alignments"]:
