@@ -70,6 +70,7 @@ class ServingConfig(ShortlistOptions, TranslationOptions):
         0.0,
         "For the signature `generate`: rank by ln p / ((5 + tokens) / 6)^x; 0 for ln p.",
         minimum=0.0,
+        maximum=10.0,
         group="signatures that generate",
     )
     coverage_penalty: float = hyperparameter(
@@ -77,6 +78,7 @@ class ServingConfig(ShortlistOptions, TranslationOptions):
         "For the signature `generate` with a model with attention: weight of the penalty for source words that receive "
         "little attention.",
         minimum=0.0,
+        maximum=1000.0,
         group="signatures that generate",
     )
     suppress_unknown: bool = hyperparameter(

@@ -56,6 +56,7 @@ class BeamSampler(Sampler):
         "Exponent x of the length penalty: hypotheses are ranked by ln p / ((5 + tokens) / 6)^x, which favours longer "
         "ones. 0: they are ranked by ln p.",
         minimum=0,
+        maximum=10,
     )
     coverage_penalty: float = hyperparameter(
         0.0,
@@ -63,6 +64,7 @@ class BeamSampler(Sampler):
         "of ln min(attention, 1) and added to the score, so that hypotheses that leave source words unattended rank "
         "lower. 0: no penalty.",
         minimum=0,
+        maximum=1000,
     )
     suppress_unknown: bool = hyperparameter(False, SUPPRESS_UNKNOWN)
 

@@ -74,6 +74,7 @@ class DistillationOptions(Configuration):
         0.0,
         "The teachers rank hypotheses by ln p / ((5 + tokens) / 6)^x for this x; 0: by ln p.",
         minimum=0,
+        maximum=10,
         group="teacher's translations",
     )
     replace_unknown: bool = hyperparameter(
@@ -134,11 +135,11 @@ class DistillationOptions(Configuration):
         given = {name: value for name, value in limits.items() if value is not None}
         if not self.from_teacher:
             config = TrainingConfig.from_preset(self.preset, model=dict(model or {}), **{**given, **(training or {})})
-            if self.first_learns_one or config.epochs is None or {*given, *(training or {})} & {*limits}:
+            if self.first_learns_one or config.epochs is None or "epochs" in {*given, *(training or {})}:
                 return config
             return config.replace(epochs=config.epochs / self.translations)
         if self.preset == DistillationOptions.preset:
-            given = {**TRAINED_BEFORE, **(given or {"epochs": FROM_TEACHER_EPOCHS / self.translations})}
+            given = {**TRAINED_BEFORE, "epochs": FROM_TEACHER_EPOCHS / self.translations, **given}
         known = read_model_config(teachers[0])
         names = {parameter.name for parameter in architecture(known["architecture"]).config.hyperparameters()}
         sizes = {name: value for name, value in known["model"].items() if name in names}

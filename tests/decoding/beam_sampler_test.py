@@ -106,8 +106,9 @@ def test_suppressing_the_unknown_word_leaves_the_scores_unchanged():
     [
         ({"num_beams": 0}, "num_beams=0, expected a whole number, 1 or more"),
         ({"num_beams": 2, "num_best": 3}, "num_best=3, expected 1 to num_beams, 2"),
-        ({"num_beams": 2, "length_penalty": -1.0}, "length_penalty=-1.0, expected a number, 0 or more"),
+        ({"num_beams": 2, "length_penalty": -1.0}, "length_penalty=-1.0, expected a number, 0 to 10"),
         ({"num_beams": 2, "length_penalty": float("nan")}, "length_penalty=nan, expected a number"),
+        ({"num_beams": 2, "coverage_penalty": 1e300}, "coverage_penalty=1e.300, expected a number, 0 to 1000"),
     ],
 )
 def test_numbers_out_of_range_are_refused(arguments, message):

@@ -233,12 +233,15 @@ def test_a_remote_teacher_in_the_results_is_an_error(teachers, texts, tmp_path):
     assert ModelDirectory.load(student).model
 
 
-def test_the_length_of_a_students_training():
+def test_the_length_of_a_students_training(teachers):
     epochs = 20.0
     assert DistillationOptions().training_config([]).epochs == epochs
     # Several translations of each sentence make the same number of updates.
     assert DistillationOptions(translations=4).training_config([]).epochs == epochs / 4
+    assert DistillationOptions(translations=4, minutes=60).training_config([]).epochs == epochs / 4
     assert DistillationOptions(translations=4, epochs=3).training_config([]).epochs == 3
+    assert DistillationOptions(from_teacher=True, minutes=60).training_config(teachers).epochs == 7
+    assert DistillationOptions(from_teacher=True, epochs=3).training_config(teachers).epochs == 3
     several = DistillationOptions(translations=4, students=2)
     first = several.training_config([])
     second = several.further_config(first, 2)
