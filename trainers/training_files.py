@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from keras_encdec.configuration import Configuration, ConfigurationError
 from keras_encdec.errors import FilePath, InputError
+from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.model_config import CONFIG, HISTORY, PACKAGED, WEIGHTS
 from keras_encdec.runtime.files import absolute, exists, file_checksum, is_url, joined
 from keras_encdec.runtime.open_output import write_file
@@ -159,6 +160,7 @@ def check_same_reading(data: TrainingData, folder: pathlib.Path) -> None:
     if before := data_before(folder):
         requested, known = data.to_dict(), before.to_dict()
         pairs = {name: (requested[name], known[name]) for name in _READING}
+        pairs["encoding"] = FileEncoding(data.encoding).codec, FileEncoding(before.encoding).codec
         different = [name for name, pair in pairs.items() if pair[0] != pair[1] and not _is_same_path(*pair)]
         if different:
             raise _differing(different, requested, known, "the run to resume")

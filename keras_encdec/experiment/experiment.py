@@ -27,6 +27,7 @@ from keras_encdec.experiment.stage_runner import (
 from keras_encdec.model_config import model_path
 from keras_encdec.runtime.progress import Progress
 from keras_encdec.runtime.remote_folders import LocalFiles
+from keras_encdec.trained_model import TrainedModel, check_is_language_model, check_translates
 
 
 def experiment(
@@ -268,7 +269,12 @@ class _Plan:
     def _model(self, name: str, feature: FeatureConfig) -> pathlib.Path:
         """Returns the given directory of a model, or that of a stage that trains the model."""
         if feature.model_dir:
-            return model_path(self._local.in_staged(feature.model_dir))
+            known, setting = TrainedModel.read(self._local.in_staged(feature.model_dir)), f"[features.{name}]"
+            if feature.kind == "language_model":
+                check_is_language_model(known.has_source, known.path, setting)
+            else:
+                check_translates(known, flag=setting)
+            return known.path
         files = self._training_files(feature)
         config, data = feature.training_settings()
         options = data.to_dict()

@@ -108,7 +108,9 @@ class _Reader:
         for name, feature in config.features.items():
             where = f"in [features.{name}]"
             if not re.fullmatch(r"[A-Za-z][A-Za-z0-9]*", name):
-                raise self._error(f"found the name {shortened(name)} {where}", "expected letters and digits")
+                raise self._error(
+                    f"found the name {shortened(name)} {where}", "expected a letter, then letters and digits"
+                )
             other = config.features.get(feature.of) if feature.of else None
             if feature.of and (other is None or other.kind != "phrases"):
                 raise self._error(f"found of={shortened(feature.of)} {where}", "expected a feature of kind phrases")

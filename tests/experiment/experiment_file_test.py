@@ -1,6 +1,8 @@
 """How the configuration of an experiment is read and its stages planned, and errors for mistakes in it."""
 
+import json
 import os
+import shutil
 
 import pytest
 
@@ -9,6 +11,7 @@ from keras_encdec.experiment.experiment import plan_stages
 from keras_encdec.experiment.experiment_file import experiment_names, load_experiment
 from keras_encdec.experiment.moses import PROGRAMS, TUNER
 from keras_encdec.experiment.stage_runner import check_outputs
+from keras_encdec.model_config import model_path
 from keras_encdec.runtime.remote_folders import LocalFiles
 
 FILES = ("train.en", "train.fr", "dev.en", "dev.fr", "test.en", "test.fr", "table.gz", "dev.nbest", "test.nbest", "ini")
@@ -76,9 +79,25 @@ def test_a_model_of_phrases_is_trained_and_its_score_added_to_given_lists(load, 
 
 
 def test_a_model_that_is_given_is_not_trained(load, tmp_path):
-    (tmp_path / "model").mkdir()
-    config = load(DATA + LISTS + RNN.split("preset")[0] + 'model_dir = "model"\n' + ROWS)
+    shutil.copytree(model_path("libreoffice_en_fr"), tmp_path / "model")
+    given = 'model_dir = "model"\n'
+    config = load(DATA + LISTS + RNN.split("preset")[0] + given + ROWS)
     assert "train-RNN" not in names(config, tmp_path) and "score-RNN" in names(config, tmp_path)
+    config = load(DATA + LISTS + RNN.split("preset")[0] + 'kind = "language_model"\n' + given + ROWS)
+    with pytest.raises(InputError, match=r"model: found a translation model, .* check \[features.RNN\]"):
+        names(config, tmp_path)
+
+
+def test_a_translation_feature_needs_a_translation_model(load, tmp_path):
+    for name, direction, found in (("lm", "forward", "a language model"), ("back", "reverse", "a model of p.source")):
+        shutil.copytree(model_path("libreoffice_en_fr"), tmp_path / name)
+        known = json.loads((tmp_path / name / "config.json").read_text())
+        known |= {"direction": direction, "has_source": name != "lm"}
+        (tmp_path / name / "config.json").write_text(json.dumps(known))
+        for kind in ("phrases", "sentences"):
+            feature = f'[features.RNN]\nkind = "{kind}"\nmodel_dir = "{name}"\n'
+            with pytest.raises(InputError, match=rf"{name}: found {found}.*; check \[features.RNN\]"):
+                names(load(DATA + LISTS + feature + ROWS), tmp_path)
 
 
 def test_rows_share_their_first_features(load, tmp_path):
@@ -208,7 +227,7 @@ COUNTS = "".join(f'[features.{name}]\nkind = "sentences"\nmodel_dir = "."\ncount
             "found aligner and the file phrase_table, expected one of them",
         ),
         (WHOLE.replace('phrase_table = "table.gz"', ""), r"found kind=phrases in .*, expected phrase_table"),
-        (WHOLE.replace("RNN]", "R_N]"), r"found the name R_N in \[features.R_N\], expected letters and digits"),
+        (WHOLE.replace("RNN]", "R_N]"), r"found the name R_N in \[features.R_N\], expected a letter, then letters"),
         (WHOLE.replace('["RNN"]', '["CSLM"]'), "found the feature CSLM in the row . RNN, expected one of RNN"),
         (
             WHOLE.replace('["RNN"]', '["RNN", "RNN"]'),

@@ -123,7 +123,8 @@ def test_a_resumed_run_must_read_text_in_the_same_way(tsv, tmp_path):
             train_tiny(changed, model, resume=True, updates=2)
         with pytest.raises(ValueError, match=message):
             check_resumed(tiny_config(updates=2), changed, None, model)
-    result, _ = train_tiny(data.replace(source_vocabulary=os.path.relpath(source)), model, resume=True, updates=2)
+    same = data.replace(source_vocabulary=os.path.relpath(source), encoding="UTF8")
+    result, _ = train_tiny(same, model, resume=True, updates=2)
     assert result.updates == 2
 
 
