@@ -140,9 +140,10 @@ def read_nbest_features(
     with contextlib.ExitStack() as opened:
         lists = [opened.enter_context(InputLines(path)) for path in paths]
         for number, hypotheses in _merged(lists):
-            path, last = hypotheses[-1]
             if number >= metric.sentences:
-                raise _other_sentences(f"found the id {number}", references, metric, path, last.line_number)
+                path, first = hypotheses[0]
+                raise _other_sentences(f"found the id {number}", references, metric, path, first.line_number)
+            path, last = hypotheses[-1]
             for absent in range(len(starts), number):
                 missing += 1
                 starts.append(len(rows))
