@@ -275,6 +275,10 @@ class Configuration:
         """Returns the values by name, in a form that `from_dict` reads and that JSON can represent."""
         return {parameter.name: getattr(self, parameter.name) for parameter in self.hyperparameters()}
 
+    def changed(self) -> list[str]:
+        """Returns the names of the hyper-parameters whose values are not the defaults, in order."""
+        return [p.name for p in self.hyperparameters() if getattr(self, p.name) != p.default]
+
     @classmethod
     def combined(cls, options: Self | None, values: Mapping[str, object]) -> Self:
         """Combines the `options` of a task with its keyword arguments, which take precedence.

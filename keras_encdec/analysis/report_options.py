@@ -37,9 +37,11 @@ class ReportOptions(EncodingOption):
         """Checks that the files of `report` suit one another and the options.
 
         Raises:
-            ConfigurationError: a ValueError, for a target without a source, or phrases without a table.
+            ConfigurationError: a ValueError, for a target without a source, or options of a table without a table.
         """
         if target is not None and source is None:
             raise ConfigurationError("found {target} without {source}, expected the sentences that it translates")
-        if self.phrases and phrase_table is None:
-            raise ConfigurationError("found {phrases} without {phrase_table}, expected the table that contains them")
+        if phrase_table is None:
+            for name in self.changed():
+                if name in ("phrases", "phrases_per_kind", "samples", "pairs", "map_phrases"):
+                    raise ConfigurationError(f"found {{{name}}} without {{phrase_table}}, expected the table to show")

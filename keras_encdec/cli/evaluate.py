@@ -44,8 +44,7 @@ def _evaluate_alignments(aligned: Arguments, arguments: Arguments, options: Eval
     from keras_encdec.smt.evaluation.alignment_error import alignment_table, evaluate_alignments
 
     given = [flag for flag in ("references", "systems", "baseline", "metrics") if arguments[flag]]
-    unused = options.replace(encoding=None).to_dict().items() - EvaluationOptions().to_dict().items()
-    if given := given + sorted(name for name, _ in unused):
+    if given := given + options.replace(encoding=None).changed():
         flag = COMMAND_FLAGS.get(given[0], given[0])
         raise UsageError(f"--{flag}: expected without --alignments, which are evaluated alone.")
     if not aligned["alignments"] or not aligned["reference_alignments"]:

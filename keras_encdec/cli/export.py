@@ -50,6 +50,10 @@ def main(arguments: Arguments, options: ExportCommandOptions) -> None:
         raise ConfigurationError(
             f"found {given or 'none'} of {{model_dir}}, {{stable_version}} and {{remove_version}}, expected one"
         )
+    if not model_dir:
+        for name in options.changed():
+            if name not in ("stable_version", "remove_version", "model_name", "base_path"):
+                raise ConfigurationError(f"found {{{name}}} with {given}, which exports nothing; drop it")
     if not folder:
         raise ConfigurationError("found an empty {export_dir}, expected a name")
     check_extra("serving", "Exporting")

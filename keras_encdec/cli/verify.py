@@ -5,7 +5,7 @@ import sys
 
 from keras_encdec.backend.startup import import_keras
 from keras_encdec.cli.task_command import Arguments, check_paths, task_command
-from keras_encdec.configuration import hyperparameter
+from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.export.serving_config import VerificationOptions
 from keras_encdec.export.versions import check_exported_from, check_unchanged, version_folder
 from keras_encdec.formats import ColumnKind, format_names
@@ -28,6 +28,10 @@ class VerifyCommandOptions(EncodingOption, VerificationOptions):
 
 def main(arguments: Arguments, options: VerifyCommandOptions) -> None:
     """Compares as the flags say."""
+    if not arguments["input"]:
+        for name in ("format", "encoding"):
+            if name in options.changed():
+                raise ConfigurationError(f"found {{{name}}} without {{input}}, expected both")
     check_paths([arguments["model_dir"]], [arguments["input"]])
     model = TrainedModel.read(arguments["model_dir"])
     check_has_source(model.has_source, arguments["model_dir"], remedy=NOT_SERVED)

@@ -151,8 +151,9 @@ class GenerationOptions(
             raise ConfigurationError(
                 "found %d {weights} for %d {model_dirs}, expected a weight for each model", len(self.weights), number
             )
-        if self.average is not None and number == 1:
-            raise ConfigurationError("found {average} with one {model_dirs}, expected several to average")
+        for name in ("average", "weights"):
+            if getattr(self, name) is not None and number == 1:
+                raise ConfigurationError(f"found {{{name}}} with one {{model_dirs}}, expected several to average")
 
     def check_input(self, input: FilePath | None) -> None:
         """Checks that there is an input, if the work is done in shards.

@@ -58,5 +58,5 @@ def test_alignments_are_evaluated_alone(files):
     assert (score["links"], score["error_rate"], score["found_possible"]) == (4, 0.0, 4)
     fail(in_process(COMMAND, *flags[:1]), 2, "--alignments: expected with --reference_alignments.")
     fail(in_process(COMMAND, *flags, f"--reference={files}/ref"), 2, "--reference: expected without --alignments")
-    fail(in_process(COMMAND, *flags, "--unescape", "--trials=9"), 2, "--trials: expected without --alignments")
+    fail(in_process(COMMAND, *flags, "--unescape", "--trials=9"), 2, "--unescape: expected without --alignments")
     fail(in_process(COMMAND, *flags, flags[0]), 2, "--alignments: found the name ours twice")

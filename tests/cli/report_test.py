@@ -16,7 +16,7 @@ def test_flags_are_passed_on(tmp_path, monkeypatch):
         calls.append((arguments, named))
         say("Scoring.")
         page = tmp_path / "index.html"
-        return ReportSummary(page, ("scores", "words"), 2.0, ("Most words are unknown.",), 1_200_000)
+        return ReportSummary(page, ("scores", "words"), 2.0, ("warning: Most words are unknown.",), 1_200_000)
 
     monkeypatch.setattr(sys.modules[report.__module__], "report", stub)
     monkeypatch.setattr("keras_encdec.cli.report.check_paths", lambda *paths, folders: None)
@@ -56,7 +56,7 @@ def test_flags_are_passed_on(tmp_path, monkeypatch):
     expected = ReportOptions(phrases=("le chat, noir", "été"), **options)
     assert calls == [((), {**files, "options": expected})]
     expected = f"Report of 2 sections in 2.0 s, a page of 1.2 MB: {tmp_path}/index.html"
-    assert done.stderr.splitlines() == ["Scoring.", "warning: Most words are unknown.", expected]
+    assert done.stderr.splitlines() == ["Scoring.", expected, "warning: Most words are unknown."]
 
 
 def test_unusable_arguments_are_errors(tmp_path, monkeypatch):
