@@ -19,7 +19,7 @@ def main(arguments: Arguments, options: DecodingOptions) -> None:
     weights, other_weights = arguments.pop("weights"), parsed_weights(arguments.pop("other_weights"))
     summary = decode_nbest(
         **arguments,
-        weights=read_weights(weights)[0] if weights else None,
+        weights=read_weights(weights) if weights else None,
         options=options,
         other_weights=other_weights,
         progress=ReadingProgress,

@@ -107,7 +107,7 @@ def tune_baseline(
     **settings: Any,
 ) -> dict[str, object]:
     """Tunes the decoder, see `tune_decoder`. Writes `weights` and `nbest.gz` into the directory `output`."""
-    initial = read_weights(weights)[0] if weights else None
+    initial = read_weights(weights) if weights else None
     tuning = tune_decoder(
         source, [target], phrase_table, language_model, output, initial, progress=progress, **settings
     )
@@ -125,7 +125,7 @@ def decode(
     **settings: Any,
 ) -> dict[str, object]:
     """Translates sentences; see `decode_nbest`."""
-    initial = read_weights(weights)[0]
+    initial = read_weights(weights)
     summary = decode_nbest(source, phrase_table, language_model, nbest, initial, progress=progress, **settings)
     return {"sentences": summary.sentences, "hypotheses": summary.lines, "unknown_words": summary.unknown_words}
 

@@ -2,7 +2,7 @@
 
 from keras_encdec.errors import FilePath
 from keras_encdec.formats.encodings import escape, model_words, surface, unescape
-from keras_encdec.formats.feature_weights import FeatureWeights, parse_weights, read_weights
+from keras_encdec.formats.feature_weights import FeatureWeights, parse_weights, read_nbest_weights, read_weights
 from keras_encdec.formats.format_registry import format_names, pair_format, register_format
 from keras_encdec.formats.moses_ini import rewrite_moses_ini
 from keras_encdec.formats.nbest import NBestFormat, NBestPairReader, NBestReader, NBestRecord
@@ -81,6 +81,7 @@ __all__ = [
     "parse_nbest_line",
     "parse_segmentation",
     "parse_weights",
+    "read_nbest_weights",
     "read_sentences",
     "read_weights",
     "register_format",

@@ -105,20 +105,50 @@ class FeatureWeights:
         return total
 
 
-def read_weights(path: FilePath) -> tuple[dict[str, list[float]], set[str]]:
+def read_weights(path: FilePath) -> dict[str, list[float]]:
     """Reads the section `[weight]` of a moses.ini, or a file that contains only the lines of such a section.
 
     Args:
         path: the file, plain or gzipped. A line is `Name= w [w ...]`; a comment starts with `#`.
 
     Returns:
-        A tuple of the weights, a dict from str to list of float, and the names of features that Moses leaves out of
-        n-best lists, a set of str.
+        dict from the name of a feature to a list of float.
 
     Raises:
         InputError: if the file cannot be read, has no weights, has weights in `[weight-overwrite]`, or has a malformed
             or a repeated line among the weights.
     """
+    return _read(path)[0]
+
+
+def read_nbest_weights(path: FilePath) -> tuple[dict[str, list[float]], set[str]]:
+    """Reads the weights of the values that are in n-best lists.
+
+    Moses leaves out features that are not tuned, and of a feature with `tuneable-components` the values that are not.
+
+    Args:
+        path: see `read_weights`.
+
+    Returns:
+        A tuple of the weights, a dict from str to list of float, and the names of features that Moses leaves out, a
+        set of str.
+
+    Raises:
+        InputError: see `read_weights`.
+    """
+    weights, features = _read(path)
+    unlisted = {UNKNOWN_WORD_PENALTY, *(feature.name for feature in features if _is_untuned(feature))}
+    for feature in features:
+        values = weights.get(feature.name, [])
+        if tuned := [value for value, is_tuned in zip(values, _tuned(feature, len(values)), strict=True) if is_tuned]:
+            weights[feature.name] = tuned
+        else:
+            unlisted.add(feature.name)
+    return weights, unlisted
+
+
+def _read(path: FilePath) -> tuple[dict[str, list[float]], list[IniLine]]:
+    """Returns the weights, and the lines of a moses.ini that declare features."""
     with InputLines(path) as raw:
         texts = [line.decode("utf-8", "surrogateescape") for line in raw]
     texts[0] = texts[0].removeprefix(BYTE_ORDER_MARK)
@@ -147,8 +177,7 @@ def read_weights(path: FilePath) -> tuple[dict[str, list[float]], set[str]]:
             "check that it is a file of weights",
             path,
         )
-    untuned = {line.name for line in name_features(lines) if _is_untuned(line)}
-    return weights, untuned | {UNKNOWN_WORD_PENALTY}
+    return weights, name_features(lines)
 
 
 def parse_weights(text: str) -> tuple[str, list[float]]:
@@ -193,8 +222,17 @@ def check_weights(weights: Weights) -> None:
                 )
 
 
+_NO = ("false", "no", "0")
+
+
 def _is_untuned(feature: IniLine) -> bool:
-    return f"{feature.words[0]}0" == UNKNOWN_WORD_PENALTY or feature.argument("tuneable") in ("false", "no", "0")
+    return f"{feature.words[0]}0" == UNKNOWN_WORD_PENALTY or feature.argument("tuneable") in _NO
+
+
+def _tuned(feature: IniLine, number: int) -> list[bool]:
+    """Returns for each of a feature's values whether it is tuned."""
+    components = (feature.argument("tuneable-components") or "").split(",")
+    return [component not in _NO for component in components] if len(components) == number else [True] * number
 
 
 def weights_text(weights: Weights, comment: str = "") -> str:
@@ -223,7 +261,8 @@ def replace_moses_weights(text: str, weights: Weights, path: FilePath | None = N
 
     Args:
         text: str. The text of the file, read without translating line ends (`newline=""`).
-        weights: dict from str to list of float. Other features keep their weights.
+        weights: dict from str to list of float. Other features keep their weights, and so do values that Moses leaves
+            out of n-best lists, see `read_nbest_weights`.
         path: the file, named in errors. Optional.
 
     Returns:
@@ -241,11 +280,20 @@ def replace_moses_weights(text: str, weights: Weights, path: FilePath | None = N
     """
     lines = [IniLine(number, line) for number, line in enumerate(text.split("\n"), start=1)]
     enter_sections(lines)
+    features = {feature.name: feature for feature in name_features(lines)}
     written = set[str]()
     for line in lines:
-        name = " ".join(line.words).partition("=")[0]
+        words = " ".join(line.words)
+        name = words.partition("=")[0]
         if line.section == "weight" and name in weights:
-            line.replace_words(_line(name, weights[name]))
+            values = weights[name]
+            if name in features:
+                _, before = parse_weights(words)
+                tuned = _tuned(features[name], len(before))
+                if not all(tuned) and sum(tuned) == len(values):
+                    rest = iter(values)
+                    values = [next(rest) if is_tuned else old for old, is_tuned in zip(before, tuned, strict=True)]
+            line.replace_words(_line(name, values))
             written.add(name)
     if missing := sorted(weights.keys() - written):
         raise InputError(

@@ -51,7 +51,7 @@ def test_the_configuration_has_a_weight_for_each_score(files):
     moses.write_moses_ini(files / "table.gz", files / "lm.arpa", files / "moses.ini", order=4)
     text = (files / "moses.ini").read_text()
     assert f"num-features=5 path={files / 'table.gz'} " in text and f"path={files / 'lm.arpa'} order=4" in text
-    weights, _ = read_weights(files / "moses.ini")
+    weights = read_weights(files / "moses.ini")
     assert weights["TranslationModel0"] == [0.2] * 5 and weights["LM0"] == [0.5]
 
 
@@ -60,7 +60,7 @@ def test_tunes_and_decodes(files, monkeypatch):
     monkeypatch.chdir(files)  # the stages' paths may be relative
     here = type(files)()
     moses.tune_moses(here / "dev.en", here / "dev.fr", here / "moses.ini", here / "tuned", "moses", 50)
-    assert read_weights(files / "tuned" / "moses.ini")[0]["LM0"] == [0.7]
+    assert read_weights(files / "tuned" / "moses.ini")["LM0"] == [0.7]
     given = (files / "tuned" / "arguments").read_text().splitlines()
     assert given[:4] == [str(files / name) for name in ("dev.en", "dev.fr", "moses/bin/moses", "moses.ini")]
     assert given[given.index("--nbest") + 1] == "50" and given[given.index("--mertdir") + 1] == str(files / "moses/bin")

@@ -139,7 +139,7 @@ def _text(path: pathlib.Path) -> str:
 def _weights(folder: pathlib.Path) -> None:
     from keras_encdec.formats.feature_weights import read_weights, replace_moses_weights
 
-    weights, _ = read_weights(folder / "moses.ini")
+    weights = read_weights(folder / "moses.ini")
     text = _text(folder / "moses.ini")
     replace_moses_weights(text, weights, folder / "moses.ini")
 

@@ -12,7 +12,7 @@ from keras_encdec.formats import (
     InputLines,
     open_output,
     parse_features,
-    read_weights,
+    read_nbest_weights,
     replace_total,
 )
 from keras_encdec.formats.encodings import FileEncoding
@@ -132,7 +132,7 @@ def rerank(
 def _feature_weights(path: FilePath | None, other_weights: Weights) -> FeatureWeights:
     check_weights(other_weights)
     try:
-        weights, unlisted = read_weights(path) if path is not None else ({}, set())
+        weights, unlisted = read_nbest_weights(path) if path is not None else ({}, set())
     except InputError as error:
         remedy = f"{error.remedy}, or give another file with --weights"
         raise InputError(error.found, error.expected, remedy, error.path, error.line) from None

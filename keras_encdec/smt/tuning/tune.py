@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.errors import InputError, shortened
-from keras_encdec.formats import FilePath, InputLines, open_output, read_weights
+from keras_encdec.formats import FilePath, InputLines, open_output, read_nbest_weights
 from keras_encdec.formats.feature_weights import check_weights, replace_moses_weights, weights_text
 from keras_encdec.runtime.files import check_distinct_files, is_url, joined
 from keras_encdec.runtime.open_output import write_file
@@ -114,7 +114,7 @@ def tune(
     outputs = _Outputs(options, weights)
     for path in (*nbest, *references, *test_nbest, *test_references, weights):
         check_distinct_files(path, *outputs.files)
-    initial, unlisted = read_weights(weights) if weights is not None else ({}, set())
+    initial, unlisted = read_nbest_weights(weights) if weights is not None else ({}, set())
     with outputs.opened():
         lists = _read_lists(nbest, references, options)
         begin = _initial_weights(lists, initial, unlisted, other_weights or {}, weights)

@@ -103,6 +103,14 @@ def test_other_weights_override_and_add(files):
     assert ranked(files, format="text", other_weights={"R": [10]}) == b"\n\nb\n"
 
 
+def test_values_that_moses_does_not_tune_are_missing_from_its_lists(files):
+    """TM0 has three scores, of which the list has the first and the last."""
+    ini = INI.replace("TM0= 1 -0.25 #", "TM0= 1 9 -0.25 #")
+    table = "PhraseDictionaryMemory name=TM0 num-features=3 tuneable-components=1,0,1\n"
+    (files / "moses.ini").write_text(ini.replace("[weight]", f"{table}[weight]"))
+    assert ranked(files, weights=files / "moses.ini").decode() == RANKED + "\n"
+
+
 def test_weights_and_features_that_do_not_fit_are_reported(files):
     start = f"{files}/nbest, line "
     for name, values, sentence in (

@@ -64,8 +64,8 @@ def test_rounds_of_translating_and_tuning_find_weights_that_translate_correctly(
     names = [f"run{number + 1}.{kind}" for number in range(len(tuning.rounds)) for kind in ("nbest.gz", "weights")]
     assert sorted(path.name for path in (files / "out").iterdir()) == sorted([*names, "lists.json", "weights"])
     assert [path.name for path in tuning.lists] == names[::2]
-    weights, _ = read_weights(files / "out" / "weights")
-    assert weights == tuning.weights == read_weights(files / "out" / f"run{tuning.best.number}.weights")[0]
+    weights = read_weights(files / "out" / "weights")
+    assert weights == tuning.weights == read_weights(files / "out" / f"run{tuning.best.number}.weights")
     decode_nbest(files / "source", files / "table", files / "arpa", files / "again", weights, number_of_processes=1)
     assert first_hypotheses(files / "again") == REFERENCES
     assert str(tuning).startswith(f"BLEU {tuning.best.score:.2f} in round {tuning.best.number} of ")
@@ -83,7 +83,7 @@ def test_it_begins_with_the_given_weights_and_keeps_the_unknown_word_penalty(fil
     tuning = tuned(files, given, rounds=1, algorithm="mira")
     assert tuning.weights == given and len(tuning.rounds) == 1
     assert first_hypotheses(tuning.nbest) == REFERENCES
-    assert read_weights(files / "out" / "weights")[0] == given
+    assert read_weights(files / "out" / "weights") == given
 
 
 @pytest.fixture

@@ -57,12 +57,22 @@ def test_the_written_weights_rank_as_the_result_says(files, out, algorithm, metr
     assert [seed_result.seed for seed_result in tuning.tuned] == [1, 2] and tuning.best in tuning.tuned
     assert tuning.best.score == pytest.approx(100) and tuning.initial_score < 90
     assert tuning.initial_test_score == tuning.initial_score and tuning.best.test_score == tuning.best.score
-    read, _ = read_weights(out / "weights")
+    read = read_weights(out / "weights")
     assert read == tuning.best.weights and list(read) == ["LM0", "TM0", "RNN0"]
     assert sum(abs(value) for values in read.values() for value in values) == pytest.approx(1, abs=1e-5)
     rerank(files / "nbest", out / "best", out / "weights", format="text")
     (result,) = evaluate([files / "ref"], {"x": [out / "best"]}, metrics=[metric], tokenize="none")
     assert result.systems[0].scores == (tuning.best.score,)
+
+
+def test_values_that_moses_does_not_tune_keep_their_weights(files, out):
+    """TM0 has three scores, of which the lists have the first and the last."""
+    ini = INI.replace("num-features=2", "num-features=3 tuneable-components=1,0,1").replace("0.2 0.1", "0.2 9 0.1")
+    (files / "moses.ini").write_text(ini, newline="")
+    tuning = tuned(files, nbest="plain", weights_out=out / "weights", moses_ini_out=out / "ini")
+    first, last = tuning.best.weights["TM0"]
+    assert read_weights(out / "weights") == tuning.best.weights
+    assert read_weights(out / "ini")["TM0"] == [first, 9, last]
 
 
 def test_every_seeds_weights_are_written_on_request(files, out):
@@ -124,7 +134,7 @@ def test_a_moses_ini_gets_the_weights_and_keeps_everything_else(files, out):
 
 def test_a_word_penalty_is_tuned_and_ranked_with(files, out):
     tuned(files, "plain", word_penalty=True, weights_out=out / "weights")
-    assert "WordPenalty0" in read_weights(out / "weights")[0]
+    assert "WordPenalty0" in read_weights(out / "weights")
     rerank(files / "plain", out / "best", out / "weights", word_penalty=True)
     assert [line.count(b"WordPenalty0= -6 ||| ") for line in (out / "best").read_bytes().splitlines()[:2]] == [1, 1]
     with pytest.raises(InputError, match="plain, line 1: found no values of WordPenalty0"):
@@ -177,7 +187,7 @@ def test_the_initial_weights_are_kept_if_the_search_finds_worse_ones(files, out,
     good = {"RNN0": [3.0], "LM0": [0.0], "TM0": [0.0, 0.0]}
     tuning = tuned(files, algorithm=algorithm, other_weights=good, weights_out=out / "weights")
     assert tuning.best.score == pytest.approx(100) and tuning.best.discarded_score < 90
-    assert read_weights(out / "weights")[0] == tuning.best.weights == {"LM0": [0.0], "TM0": [0.0, 0.0], "RNN0": [1.0]}
+    assert read_weights(out / "weights") == tuning.best.weights == {"LM0": [0.0], "TM0": [0.0, 0.0], "RNN0": [1.0]}
     (notice,) = tuning.notices
     assert notice == (
         "The search found weights with a lower score on the lists than the initial weights (BLEU "

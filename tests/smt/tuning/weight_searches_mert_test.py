@@ -72,7 +72,7 @@ def test_line_searches_find_the_best_points_of_their_lines(tmp_path, monkeypatch
             (tmp_path / name).write_bytes(b"".join(itertools.islice(lines, 60)))
     estimate_ngrams(tmp_path / "train", tmp_path / "arpa", order=3)
     nbest = tmp_path / "nbest.gz"
-    weights, _ = read_weights(data.moses_ini)
+    weights = read_weights(data.moses_ini)
     decode_nbest(tmp_path / "source", data.phrase_table, tmp_path / "arpa", nbest, nbest_size=30, number_of_processes=1)
     searches, points, difference = check_searches(nbest, tmp_path / "target", weights, monkeypatch)
     assert searches > 60 and points > 400 and difference < 1e-6
