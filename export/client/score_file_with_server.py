@@ -18,7 +18,7 @@ from keras_encdec.formats import FilePath, InputLines, PairRecord, Record, escap
 from keras_encdec.formats.pair_format import WordPair
 from keras_encdec.runtime.files import check_distinct_files
 from keras_encdec.runtime.metrics import measured_request
-from keras_encdec.runtime.progress import FileSummary, Progress
+from keras_encdec.runtime.progress import FileSummary, Progress, counted
 from keras_encdec.runtime.progress_state import count_error
 from keras_encdec.runtime.shards import windows
 from keras_encdec.scoring.pair_scorer import PairScores
@@ -47,12 +47,10 @@ class ServedScoreSummary(FileSummary):
         """Sentences for the user about lines that the model did not score."""
         notices = []
         if self.malformed:
-            notices.append(
-                f"{self.malformed:,} malformed lines were written with a neutral score, or unchanged if they have no "
-                "field for it."
-            )
+            lines = counted(self.malformed, "malformed lines")
+            notices.append(f"{lines} got a neutral score; a line without a field for it stays unchanged.")
         if self.refused:
-            notices.append(f"{self.refused:,} lines that the server refused were written with a neutral score.")
+            notices.append(f"{counted(self.refused, 'lines')} that the server refused got a neutral score.")
         return notices
 
 

@@ -77,10 +77,12 @@ def warn_of_missing(missing: int, consequence: str) -> None:
 
     Args:
         missing: int. Number of such sentences.
-        consequence: str. What happens to them, such as "are empty lines".
+        consequence: str. What happened to them, such as "written as empty lines".
     """
     if missing:
-        gap = f"{missing:,} sentences had no hypotheses, and {consequence}"
+        from keras_encdec.runtime.progress import counted
+
+        gap = f"{counted(missing, 'sentences')} without hypotheses, {consequence}"
         print(f"{gap}; check that the ids in the list number its sentences from 0.", file=sys.stderr)
 
 

@@ -14,7 +14,7 @@ def main(arguments: Arguments, options: RerankOptions) -> None:
     other_weights = parsed_weights(arguments.pop("other_weights"))
     summary = rerank(**arguments, options=options, other_weights=other_weights, progress=ReadingProgress)
     show_summary(summary)
-    warn_of_missing(summary.missing, "are empty lines")
+    warn_of_missing(summary.missing, "written as empty lines")
 
 
 COMMAND = task_command(

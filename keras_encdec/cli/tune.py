@@ -60,7 +60,7 @@ def main(arguments: Arguments, options: TuningOptions) -> None:
     print(tuning, file=sys.stderr if "-" in outputs.values() else sys.stdout)
     for notice in tuning.notices:
         print(notice, file=sys.stderr)
-    warn_of_missing(tuning.missing, "count as empty translations")
+    warn_of_missing(tuning.missing, "counted as empty translations")
 
 
 COMMAND = task_command(

@@ -43,6 +43,7 @@ def main(arguments: Arguments, options: VerifyCommandOptions) -> None:
     from keras_encdec.datasets import libreoffice_en_fr
     from keras_encdec.export import verify_export
     from keras_encdec.export.comparison import read_pairs
+    from keras_encdec.runtime.progress import counted
 
     if arguments["input"]:
         pairs, malformed = read_pairs(arguments["input"], options.format, options.encoding, options.num_pairs)
@@ -52,7 +53,7 @@ def main(arguments: Arguments, options: VerifyCommandOptions) -> None:
         pairs, malformed = read_pairs(table, "phrase_table", number=options.num_pairs // 2)
         made_pairs = options.num_pairs - len(pairs)
     if malformed:
-        print(f"{malformed:,} malformed lines were left out.", file=sys.stderr)
+        print(f"Left out: {counted(malformed, 'malformed lines')}.", file=sys.stderr)
     folders = arguments["model_dir"], arguments["export_dir"]
     for difference in verify_export(*folders, options, pairs=pairs, made_pairs=made_pairs).comparisons:
         print(difference)

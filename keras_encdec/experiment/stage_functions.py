@@ -9,7 +9,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.experiment.stage_runner import StageProgress
 from keras_encdec.formats import read_weights
 from keras_encdec.formats.phrase_table import number_of_scores
-from keras_encdec.runtime.progress import Progress
+from keras_encdec.runtime.progress import Progress, counted
 from keras_encdec.runtime.settings_files import write_json
 from keras_encdec.scoring.score_file import score_file
 from keras_encdec.scoring.scoring_options import ScoringOptions
@@ -169,7 +169,7 @@ def add_table_feature(
         output.unlink()
         raise InputError(
             f"found no phrases of {phrase_table} in {without_phrases:,} of {summary.lines:,} hypotheses, and "
-            f"{summary.malformed:,} malformed lines",
+            f"{counted(summary.malformed, 'malformed lines')}",
             "expected the table that the list was made with",
             "name that table as phrase_table in [baseline]",
             nbest,

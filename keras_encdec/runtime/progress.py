@@ -162,18 +162,22 @@ def counted(count: int, unit: str) -> str:
 
     Args:
         count: int.
-        unit: str, in the plural. Its first word is the one that changes.
+        unit: str, in the plural. Its first word that ends in "s" is the one that changes.
 
     Example:
 
-    >>> counted(1, "rounds of alignment"), counted(2000, "entries"), counted(1, "entries")
-    ('1 round of alignment', '2,000 entries', '1 entry')
+    >>> counted(1, "rounds of alignment"), counted(2000, "entries"), counted(1, "entries"), counted(1, "bad lines")
+    ('1 round of alignment', '2,000 entries', '1 entry', '1 bad line')
     """
     if count == 1:
-        first, space, rest = unit.partition(" ")
-        first = first.removesuffix("ies") + "y" if first.endswith("ies") else first.removesuffix("s")
-        unit = first + space + rest
+        plural = next(word for word in unit.split(" ") if word.endswith("s"))
+        ending, singular = next(pair for pair in _ENDINGS if plural.endswith(pair[0]))
+        unit = unit.replace(plural, plural.removesuffix(ending) + singular, 1)
     return f"{count:,} {unit}"
+
+
+# Endings in the plural and in the singular.
+_ENDINGS = (("theses", "thesis"), ("ies", "y"), ("s", ""))
 
 
 def _duration(seconds: float) -> str:

@@ -17,7 +17,7 @@ from keras_encdec.formats import (
 )
 from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.runtime.files import check_distinct_files
-from keras_encdec.runtime.progress import Progress, ShardedFileSummary
+from keras_encdec.runtime.progress import Progress, ShardedFileSummary, counted
 from keras_encdec.scoring.pair_scorer import NgramCounts, UnknownWords
 from keras_encdec.scoring.record_scorer import scored_windows, write_scores
 from keras_encdec.scoring.scoring_options import ScoringOptions, score_columns
@@ -55,16 +55,18 @@ class ScoreSummary(ShardedFileSummary):
     @property
     def notices(self) -> list[str]:
         """Sentences for the user about the new moses.ini and the lines."""
-        neutral = f"{'would be' if self.dry_run else 'were'} written with a neutral score"
+        neutral = f"{'would get' if self.dry_run else 'got'} a neutral score"
         notices = list(self.moses_ini_notices)
         notices += ["; ".join(map(str, self.unknown_words)) + "."] if self.unknown_words else []
         notices += [f"{counts}." for counts in self.ngrams]
         if self.before:
             notices.append(f"{self.before:,} of the lines were already scored by a command that was interrupted.")
         if self.malformed:
-            notices.append(f"{self.malformed:,} malformed lines {neutral}, or unchanged if they have no field for it.")
+            lines = counted(self.malformed, "malformed lines")
+            notices.append(f"{lines} {neutral}; a line without a field for it stays unchanged.")
         if self.too_long:
-            notices.append(f"{self.too_long:,} lines of more than {self.max_tokens:,} tokens (max_tokens) {neutral}.")
+            lines = counted(self.too_long, "lines")
+            notices.append(f"{lines} of more than {self.max_tokens:,} tokens (max_tokens) {neutral}.")
         notices += [
             f"warning: most of the {words.side} words are unknown to the {words.model}, so its scores mean little; "
             "check the language of the file, which side is which, and how its text is tokenized."

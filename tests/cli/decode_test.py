@@ -27,7 +27,7 @@ def flags(files, **others):
 
 def test_flags_are_passed_on(files):
     done = succeed(in_process(COMMAND, *flags(files)))
-    assert "hypotheses of 2 sentences, 0 words copied as the table lacks them, in " in done.stderr
+    assert "hypotheses of 2 sentences, 0 words copied because the table lacks them, in " in done.stderr
     first = (files / "out").read_text().splitlines()[0]
     assert first.startswith("0 ||| x y  ||| Distortion0= 0 ") and first.endswith(" ||| 0=0 1=1")
     limits = {"nbest_size": 1, "pop_limit": 20, "distortion_limit": 0, "table_limit": 1, "encoding": "latin-1"}
@@ -68,6 +68,6 @@ def test_wrong_use_is_reported(files):
 def test_a_table_without_the_words_of_the_text_is_reported(files):
     (files / "en").write_text("v w\n\n")
     done = succeed(in_process(COMMAND, *flags(files, nbest_size=1)))
-    assert "2 words copied as the table lacks them" in done.stderr
+    assert "2 words copied because the table lacks them" in done.stderr
     assert done.stderr.endswith("so all words were copied. Check that it is the table for this direction.\n")
     assert (files / "out").read_text().startswith("0 ||| v w  ||| ")

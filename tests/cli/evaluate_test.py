@@ -50,7 +50,7 @@ def test_alignments_are_evaluated_alone(files):
     flags = [f"--alignments=ours={files}/links", f"--reference_alignments={files}/gold"]
     done = succeed(in_process(COMMAND, *flags, f"--possible_alignments={files}/more", f"--json_out={files}/out"))
     assert done.stdout.splitlines() == [
-        "1 sentence pairs, 2 sure links, 5 possible",
+        "1 sentence pair, 2 sure links, 5 possible",
         "system  links  precision  recall    AER",
         "ours        4      1.000   1.000  0.000",
     ]

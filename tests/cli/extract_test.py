@@ -27,7 +27,7 @@ def test_flags_are_passed_on(files):
     done = succeed(in_process(COMMAND, f"--tsv={files}/tsv", *flags, *more))
     # One pair extracted twice, four once: 2 (1 + 0.1) / (4 + 0.1), and 3 (0 + 0.1) / 2 (1 + 0.1), raised to that.
     assert "the ||| le ||| 0.536585 1 0.536585 1 ||| 0-0 ||| 2 2 2 ||| |||" in (files / "out").read_text()
-    assert ", 1 lines left out in " in done.stderr
+    assert ", 1 line left out in " in done.stderr
 
 
 def test_wrong_use_is_an_error_before_any_work(files):

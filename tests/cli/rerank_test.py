@@ -36,7 +36,7 @@ def test_flags_are_passed_on(files):
 def test_missing_sentences_are_reported(files):
     (files / "nbest").write_text(LIST.replace("0 |||", "2 |||", 1).replace("0 |||", "5 |||"))
     _, gaps = succeed(in_process(COMMAND, *flags(files, format="text"))).stderr.splitlines()
-    assert gaps.startswith("4 sentences had no hypotheses, and are empty lines; check that the ids in the list")
+    assert gaps.startswith("4 sentences without hypotheses, written as empty lines; check that the ids in the list")
     assert (files / "best").read_text() == "\n\na\n\n\nb\n"
     assert len(succeed(in_process(COMMAND, *flags(files))).stderr.splitlines()) == 1
 

@@ -50,13 +50,11 @@ def test_flags_are_passed_on(model_dirs, forward_scorer, reverse_scorer, tmp_pat
         "--encoding=latin-1",
         "--moses_feature=TranslationModel0",
     )
-    notice, summary, words, malformed = succeed(done).stderr.splitlines()
+    summary, notice, words, malformed = succeed(done).stderr.splitlines()
     assert notice.startswith(f"{out}/ini: TranslationModel0 was a PhraseDictionaryCompact")
     assert summary.startswith("3 lines in ") and summary.endswith(f" lines/s: {out}/table")
     assert words.startswith("source: 0.00 % of the 3 words are unknown to the model; target: 0.00 % of the 3 words")
-    assert (
-        malformed == "1 malformed lines were written with a neutral score, or unchanged if they have no field for it."
-    )
+    assert malformed == "1 malformed line got a neutral score; a line without a field for it stays unchanged."
     assert "num-features=5" in (out / "ini").read_text()
     models = {"model_dir": forward_scorer, "reverse_model_dir": reverse_scorer}
     score_file(input=table, output=tmp_path / "expected", **models, unknown_count=True, on_error="keep")
@@ -70,10 +68,7 @@ def test_a_dry_run_of_an_nbest_list(model_dirs, tmp_path, out):
     flags += [f"--output={out}/nbest", "--format=nbest", "--feature_name=X", "--length", "--on_error=keep", "--dry_run"]
     summary, _, malformed = succeed(in_process(COMMAND, *flags)).stderr.splitlines()
     assert summary.endswith("a dry run, nothing was written") and os.listdir(out) == []
-    assert (
-        malformed
-        == "1 malformed lines would be written with a neutral score, or unchanged if they have no field for it."
-    )
+    assert malformed == "1 malformed line would get a neutral score; a line without a field for it stays unchanged."
 
 
 def test_wrong_use_is_an_error_before_any_work(model_dirs, table, out):

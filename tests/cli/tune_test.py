@@ -43,7 +43,7 @@ def test_flags_are_passed_on(files):
     assert signature.startswith("BLEU|nrefs:1|") and head.split() == ["BLEU", "test"] and best.startswith("best: seed ")
     first, second, gap = done.stderr.splitlines()
     assert first.startswith("seed 1: ") and second.startswith("seed 2: ") and ", test " in first
-    assert gap.startswith("1 sentences had no hypotheses, and count as empty translations; check that")
+    assert gap.startswith("1 sentence without hypotheses, counted as empty translations; check that")
     found = json.loads((files / "json").read_text())
     assert found["algorithm"] == "mira" and [one["seed"] for one in found["tuned"]] == [1, 2]
     assert (files / "moses_ini").read_text().startswith("[weight]\nLM0= ") and (files / "weights").exists()

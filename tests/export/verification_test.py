@@ -126,7 +126,7 @@ def test_unusable_arguments_are_errors_that_name_the_remedy(verify, folders, tmp
 def test_pairs_and_versions_that_cannot_be_scored_are_errors(verify, folders, tmp_path):
     (tmp_path / "pairs.tsv").write_text("w1 " * 300 + "\tw1\nmalformed\n")
     done = verify(*flags(folders, f"--input={tmp_path / 'pairs.tsv'}"))
-    assert done.stderr.splitlines()[0] == "1 malformed lines were left out."
+    assert done.stderr.splitlines()[0] == "Left out: 1 malformed line."
     assert "300 tokens, expected at most 256" in done.stderr and "Traceback" not in done.stderr
     shutil.copytree(folders[1], tmp_path / "models")
     description = tmp_path / "models" / "1" / "assets.extra" / "keras_encdec.json"

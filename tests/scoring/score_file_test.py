@@ -220,7 +220,7 @@ def test_pairs_of_too_many_tokens_get_a_neutral_score(forward_scorer, tmp_path, 
             **arguments,
         )
         assert (summary.lines, summary.malformed, summary.too_long) == (4, 0, 2 if max_tokens else 0)
-    assert "2 lines of more than 3 tokens (max_tokens) were written with a neutral score." in summary.notices
+    assert "2 lines of more than 3 tokens (max_tokens) got a neutral score." in summary.notices
     everything, bounded = ((out / name).read_bytes().splitlines() for name in ("None", "3"))
     assert [neutral in line for line in bounded] == [False, True, True, False]
     for line in (0, 3):

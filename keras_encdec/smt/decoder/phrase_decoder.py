@@ -19,7 +19,7 @@ from keras_encdec.formats.plain_text import read_sentences
 from keras_encdec.runtime.files import absolute, check_distinct_files, file_checksum
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.open_output import open_output
-from keras_encdec.runtime.progress import CountedWork, FileSummary, Progress, ShowProgress
+from keras_encdec.runtime.progress import CountedWork, FileSummary, Progress, ShowProgress, counted
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult
 from keras_encdec.runtime.unfinished import unfinished
@@ -76,8 +76,9 @@ class DecodingSummary(FileSummary):
     def __str__(self) -> str:
         rate = self.sentences / max(self.seconds, 1e-9)
         return (
-            f"{self.lines:,} hypotheses of {self.sentences:,} sentences, {self.unknown_words:,} words copied as the "
-            f"table lacks them, in {self.seconds:,.1f} s, {rate:,.1f} sentences/s: {self._result}"
+            f"{counted(self.lines, 'hypotheses')} of {counted(self.sentences, 'sentences')}, "
+            f"{counted(self.unknown_words, 'words')} copied because the table lacks them, in {self.seconds:,.1f} s, "
+            f"{rate:,.1f} sentences/s: {self._result}"
         )
 
 

@@ -11,6 +11,7 @@ from keras_encdec.errors import FilePath, InputError, quoted
 from keras_encdec.formats.encodings import without_mark
 from keras_encdec.formats.fields import FIELD_SPACE, split_tokens
 from keras_encdec.runtime.input_lines import InputLines
+from keras_encdec.runtime.progress import counted
 from keras_encdec.smt.evaluation.evaluate import text_table
 
 Link = tuple[int, int]
@@ -145,7 +146,8 @@ def alignment_table(scores: Sequence[AlignmentScore]) -> str:
     head = ("system", "links", "precision", "recall", "AER")
     rows = [head, *((s.system, f"{s.links:,}", *map(_rate, (s.precision, s.recall, s.error_rate))) for s in scores)]
     first = scores[0]
-    title = f"{first.sentences:,} sentence pairs, {first.sure:,} sure links, {first.possible:,} possible"
+    sentences, links = counted(first.sentences, "sentence pairs"), counted(first.sure, "sure links")
+    title = f"{sentences}, {links}, {first.possible:,} possible"
     return f"{title}\n{text_table(rows)}"
 
 
@@ -166,23 +168,24 @@ class _LinksFile:
 
 
 def _number_of_sentences(files: Sequence[_LinksFile]) -> int:
-    counted = [file for file in files if file.sentences is not None]
-    for file in counted[1:]:
-        if file.sentences != counted[0].sentences:
+    whole = [file for file in files if file.sentences is not None]
+    for file in whole[1:]:
+        if file.sentences != whole[0].sentences:
+            pairs = counted(file.sentences or 0, "sentence pairs")
             raise InputError(
-                f"found {file.sentences:,} sentence pairs, and {counted[0].sentences:,} in {counted[0].path}",
+                f"found {pairs}, and {whole[0].sentences:,} in {whole[0].path}",
                 "expected the same number",
                 "align the same sentence pairs",
                 file.path,
             )
     last, listed = max(((max(file.links, default=-1) + 1, file) for file in files), key=lambda pair: pair[0])
-    if not counted:
+    if not whole:
         return last
-    sentences = counted[0].sentences or 0
+    sentences = whole[0].sentences or 0
     if last > sentences:
         raise InputError(
             f"found a link of sentence {last:,}",
-            f"expected at most {sentences:,} sentences, as in {counted[0].path}",
+            f"expected at most {sentences:,} sentences, as in {whole[0].path}",
             "number the sentences from 1, in the order of the other file",
             listed.path,
         )

@@ -26,7 +26,7 @@ from keras_encdec.data.alignment import (
 from keras_encdec.errors import FilePath, explained
 from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files, is_url
 from keras_encdec.runtime.open_output import open_output
-from keras_encdec.runtime.progress import CountedWork, FileSummary, Progress, ShowProgress
+from keras_encdec.runtime.progress import CountedWork, FileSummary, Progress, ShowProgress, counted
 from keras_encdec.runtime.unfinished import temporary_folder_beside, unfinished
 from keras_encdec.runtime.workers import available_processors, in_order, processes
 from keras_encdec.smt.extraction.count_smoothing import CountSmoothing
@@ -69,11 +69,10 @@ class ExtractSummary(FileSummary):
     left_out: int = 0
 
     def __str__(self) -> str:
-        left_out = f", {self.left_out:,} lines left out" if self.left_out else ""
-        return (
-            f"{self.lines:,} phrase pairs, {self.occurrences:,} occurrences, from {self.sentence_pairs:,} sentence "
-            f"pairs{left_out} in {self.seconds:,.1f} s: {self._result}"
-        )
+        left_out = f", {counted(self.left_out, 'lines')} left out" if self.left_out else ""
+        pairs, occurrences = counted(self.lines, "phrase pairs"), counted(self.occurrences, "occurrences")
+        sentences = f"{counted(self.sentence_pairs, 'sentence pairs')}{left_out}"
+        return f"{pairs}, {occurrences}, from {sentences} in {self.seconds:,.1f} s: {self._result}"
 
 
 def extract_phrase_table(

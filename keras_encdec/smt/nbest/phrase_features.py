@@ -25,7 +25,7 @@ from keras_encdec.formats.pair_format import log_prob_text
 from keras_encdec.formats.phrase_table import LOWEST_LOG_PROBABILITY
 from keras_encdec.formats.record_reader import MalformedLine
 from keras_encdec.runtime.files import check_distinct_files
-from keras_encdec.runtime.progress import FileSummary, Progress
+from keras_encdec.runtime.progress import FileSummary, Progress, counted
 from keras_encdec.smt.nbest.hypothesis_phrases import HypothesisPhrases, SearchGivenUp
 from keras_encdec.smt.nbest.phrase_scores import PhraseScores, PositionedPhrase, read_phrase_scores
 from keras_encdec.task_options import EncodingOption, MalformedLinesOption
@@ -91,22 +91,20 @@ class PhraseFeaturesSummary(FileSummary):
             )
         if self.unsegmented:
             notices.append(
-                f"{self.unsegmented:,} hypotheses, whose phrases were not found, were written with the mean of the "
-                "other hypotheses of their sentence."
+                f"{counted(self.unsegmented, 'hypotheses')}, whose phrases were not found, got the mean of the other "
+                "hypotheses of the sentence."
             )
         if self.lowest:
             notices.append(
-                f"{self.lowest:,} hypotheses of {self.lowest_sentences:,} sentences were written with "
+                f"{counted(self.lowest, 'hypotheses')} of {counted(self.lowest_sentences, 'sentences')} got "
                 f"{LOWEST_LOG_PROBABILITY:g} for each word of the sentence, the lowest value: no phrases of any "
-                "hypothesis of these sentences were found."
+                "hypothesis of the sentence were found."
             )
         if self.malformed:
-            notices.append(
-                f"{self.malformed:,} malformed lines were written with the value 0, or unchanged if they have no "
-                "features."
-            )
+            lines = counted(self.malformed, "malformed lines")
+            notices.append(f"{lines} got the value 0; a line without features stays unchanged.")
         if self.malformed_pairs:
-            notices.append(f"{self.malformed_pairs:,} malformed lines of the table were left out.")
+            notices.append(f"Left out of the table: {counted(self.malformed_pairs, 'malformed lines')}.")
         return notices
 
 

@@ -23,7 +23,7 @@ def test_bytes_that_are_not_utf8_are_refused_by_the_server(client, tmp_path, out
     flags = [f"--input={table}", f"--output={out}/table", "--encoding=utf-8"]
     fail(client(*flags), 1, f"{table}, line 2: found a pair that the server refuses (found a source that is not UTF-8")
     done = succeed(client(*flags, "--on_error=keep"))
-    assert "1 lines that the server refused were written with a neutral score." in done.stderr
+    assert "1 line that the server refused got a neutral score." in done.stderr
     assert (out / "table").read_bytes().splitlines()[1] == b"a\xff ||| b ||| 1 1"
 
 
@@ -114,7 +114,7 @@ def test_the_error_names_the_line_of_a_refused_pair(client, model, many, out):
     fail(client(*flags), 1, f"{many}, line 77: {refusal}", "or give --on_error=keep")
     assert os.listdir(out) == []
     done = succeed(client(*flags, "--on_error=keep"))
-    assert "1 lines that the server refused were written with a neutral score." in done.stderr
+    assert "1 line that the server refused got a neutral score." in done.stderr
     lines = expected(many, unknown=True).split(b"\n")
     lines[76] = b"s77 ||| t77 ||| 0.5 1 1"
     assert (out / "table").read_bytes() == b"\n".join(lines)

@@ -236,7 +236,7 @@ def test_several_processes_write_the_same_list(folder, tmp_path):
     )
     assert gzip.decompress((tmp_path / "nbest.gz").read_bytes()) == expected
     assert (summary.sentences, summary.unknown_words, summary.lines) == (20, 5, expected.count(b"\n"))
-    assert " hypotheses of 20 sentences, 5 words copied as the table lacks them, in " in str(summary)
+    assert " hypotheses of 20 sentences, 5 words copied because the table lacks them, in " in str(summary)
     assert [path.name for path in tmp_path.iterdir()] == ["nbest.gz"]
 
 

@@ -92,7 +92,7 @@ def test_a_byte_order_mark_is_not_part_of_the_first_line(tmp_path):
             "0-0\n\n",
             "found, line 2: found the link .1:1., expected a source and a target position, from 0",
         ),
-        ("0-0\n", "0-0\n1-1\n", "found: found 1 sentence pairs, and 2 in .*gold, expected the same number; align"),
+        ("0-0\n", "0-0\n1-1\n", "found: found 1 sentence pair, and 2 in .*gold, expected the same number; align"),
         (
             "0-0\n",
             "1 1 1 S\n2 1 1 S\n",
