@@ -80,6 +80,10 @@ class ServedTranslations:
         is_new = tf.pad(tf.cast(in_order[:, 1:] != in_order[:, :-1], tf.int32), [[0, 0], [1, 0]])
         group = tf.cumsum(is_new, axis=1)
         rows = tf.broadcast_to(tf.range(tf.shape(group)[0])[:, None], tf.shape(group))
+        # Equally probable words compete in their order in the source and the table, as in `UnknownSpeller`.
+        begin = tf.fill(tf.shape(group), tf.shape(group)[1])
+        begin = tf.tensor_scatter_nd_min(begin, tf.stack([rows, group], axis=-1), order)
+        group = tf.gather(tf.argsort(tf.argsort(begin, axis=1), axis=1), group, batch_dims=1)
         word_of_group = tf.tensor_scatter_nd_update(
             tf.fill(tf.shape(group), -1), tf.stack([rows, group], axis=-1), in_order
         )
@@ -98,7 +102,11 @@ class ServedTranslations:
         of_characters = tf.reshape(of_characters, tf.shape(words))
         spelled = tf.math.log(1 - self._weight)
         values = tf.reduce_logsumexp([spelled + of_characters, tf.math.log(self._weight * translated)], axis=0)
-        values = tf.where((words >= 0) & (translated > 0), values, -np.inf)
+        values = tf.where((words >= 0) & (translated > 0) & (of_characters > -np.inf), values, -np.inf)
+        # Of equally probable words, the one whose characters are more probable is chosen.
+        tables = candidates, of_characters, values
+        order = tf.argsort(of_characters, axis=1, direction="DESCENDING", stable=True)
+        candidates, of_characters, values = (tf.gather(table, order, batch_dims=1) for table in tables)
         values = tf.concat([spelled + log_probs[:, None], values], 1)
         best = tf.argmax(values, axis=1, output_type=tf.int32)
         ids = tf.pad(ids, [[0, 0], [0, SPELLING_WIDTH]])[:, :SPELLING_WIDTH]
