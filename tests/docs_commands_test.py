@@ -217,7 +217,7 @@ def prepared(line, served):
         pathlib.Path("quick.toml").write_text(EXPERIMENT)
         line = line.replace("=libreoffice", "=quick.toml")
     if line.startswith("encdec-report"):
-        line += " --samples=2 --map_words=20 --map_phrases=20"
+        line += " --map_words=20" + " --samples=2 --map_phrases=20" * ("--phrase_table" in line)
     if line.startswith("encdec-verify") and "--input" not in line:
         line += " --pairs=20"
     if line.startswith("encdec-serve"):
