@@ -1,5 +1,7 @@
 """Lets translations of source words compete with the spellings of a served model, with core TensorFlow operations."""
 
+from collections.abc import Collection
+
 import numpy as np
 import tensorflow as tf
 
@@ -21,7 +23,7 @@ class ServedTranslations:
         weight: float. The weight of the translations, from 0 to 1.
 
     Attributes:
-        resources: list of the table and the variables that the functions use. They must be saved with them.
+        resources: list of the tables and the variables that the functions use. They must be saved with them.
     """
 
     def __init__(self, rare: RareTranslations, vocabulary: Vocabulary, target_ids: PhraseIds, weight: float) -> None:
@@ -41,12 +43,8 @@ class ServedTranslations:
         self._ids, self._probabilities, self._spellings = (
             tf.Variable(table, trainable=False) for table in (ids, probabilities, spellings)
         )
-        keys = [word.encode("utf-8", "surrogateescape") for word in translations]
-        rows = tf.lookup.KeyValueTensorInitializer(
-            tf.constant(keys, tf.string, (len(keys),)), tf.range(len(keys), dtype=tf.int64)
-        )
-        self._table = tf.lookup.StaticHashTable(rows, default_value=len(keys))
-        self.resources = [self._table, self._ids, self._probabilities, self._spellings]
+        self._rows, self._numbers = _indices(translations, len(translations)), _indices(targets, -1)
+        self.resources = [self._rows, self._numbers, self._ids, self._probabilities, self._spellings]
 
     def best(
         self,
@@ -121,7 +119,7 @@ class ServedTranslations:
             tuple: int32 tensor `(sources, n)`, the row of each translation in the third table, or -1; float32 tensor of
             this shape, t(translation | source word); int32 tensor `(rows, 51)`, spellings.
         """
-        rows = self._table.lookup(source_words)
+        rows = self._rows.lookup(source_words)
         ids, probabilities = tf.gather(self._ids, rows), tf.gather(self._probabilities, rows)
         distinct, number = tf.unique(tf.reshape(source_words, [-1]))
         characters = self._target_ids.characters
@@ -130,7 +128,10 @@ class ServedTranslations:
         # A word that comes back from its spelling has known characters in their normal form, and fewer than 50.
         can_copy = (characters.words(spellings) == distinct) & (spellings[:, -1] == PADDING)
         can_copy &= (spellings[:, 0] > END) & ~self._target_ids.has(distinct)
-        copied = tf.where(can_copy, tf.shape(self._spellings)[0] + tf.range(tf.size(distinct)), -1)
+        # A word may be copied, and be the translation of another word of the source.
+        known = tf.cast(self._numbers.lookup(distinct), tf.int32)
+        new = tf.shape(self._spellings)[0] + tf.range(tf.size(distinct))
+        copied = tf.where(can_copy, tf.where(known >= 0, known, new), -1)
         copied = tf.reshape(tf.gather(copied, number), tf.shape(source_words))
         is_copied = (ids[:, :, 0] < 0) & (copied >= 0)
         is_first = tf.range(self._width) == 0
@@ -138,3 +139,10 @@ class ServedTranslations:
         probabilities = tf.where(is_copied[:, :, None] & is_first, 1.0, probabilities)
         shape = tf.stack([tf.shape(source_words)[0], -1])
         return tf.reshape(ids, shape), tf.reshape(probabilities, shape), tf.concat([self._spellings, spellings], 0)
+
+
+def _indices(words: Collection[str], default: int) -> tf.lookup.StaticHashTable:
+    """Makes a table of the indices of words, int64; other words have the default."""
+    keys = tf.constant([word.encode("utf-8", "surrogateescape") for word in words], tf.string, (len(words),))
+    indices = tf.lookup.KeyValueTensorInitializer(keys, tf.range(len(words), dtype=tf.int64))
+    return tf.lookup.StaticHashTable(indices, default_value=default)

@@ -231,7 +231,9 @@ class _Translations:
         assert attention is not None
         spellings, probabilities = self._of_sources[source]
         of_words = attention[column, : probabilities.shape[1]]
-        of_translations = probabilities @ (of_words / max(of_words.sum(), np.finfo(np.float32).tiny))
+        of_words = of_words / max(of_words.sum(), np.finfo(np.float32).tiny)
+        # Unlike a matrix product, the sums of equal rows are equal, so that ties are those of the served model.
+        of_translations = (probabilities * of_words).sum(axis=1)
         best = np.argsort(-of_translations, kind="stable")[:TRANSLATIONS]
         return {
             (*spellings[number][spellings[number] > END].tolist(), END): float(of_translations[number])

@@ -14,7 +14,7 @@ from keras_encdec.decoding import BeamSampler, Generator, GreedySampler, RandomS
 from keras_encdec.decoding.generation_options import GenerationOptions, check_together
 from keras_encdec.decoding.target_files import MosesNBestWriter
 from keras_encdec.decoding.text_generator import TextHypothesis
-from keras_encdec.decoding.unknown_speller import LOWEST_LOG_PROB
+from keras_encdec.decoding.unknown_speller import LOWEST_LOG_PROB, _Translations
 from keras_encdec.models.spelling_rules import SpellingRules
 from keras_encdec.models.symbols import to_symbols
 from keras_encdec.text.lexical_shortlist import SourceTranslations
@@ -151,6 +151,18 @@ def test_the_more_probable_of_spelling_and_translations_is_chosen(weight, uncomp
             assert abs(hypothesis.score - expected) < 2e-3
             chosen.append(hypothesis.spellings[0] != tuple(searched))
     assert len(chosen) > 3 and any(chosen) == (weight > 0)
+
+
+def test_words_with_the_same_translation_probabilities_are_equally_probable():
+    """Rounding would choose other words than the served model, which takes the first of them."""
+    random = np.random.default_rng(0)
+    for positions in range(3, 20):
+        row = np.where(random.random(positions) < 0.5, 0.05, 0.1).astype(np.float32)
+        spellings = np.zeros((50, SPELLING_WIDTH), np.int32)
+        spellings[:, 0] = np.arange(50) + END + 1
+        table = _Translations([SourceTranslations(spellings, np.tile(row, (50, 1)))], 0.5)
+        found = table.translations(0, random.random((1, positions)).astype(np.float32), 0)
+        assert list(found) == [(number + END + 1, END) for number in range(8)] and len(set(found.values())) == 1
 
 
 def test_translations_are_refused_for_samples_and_for_models_that_spell_no_words():

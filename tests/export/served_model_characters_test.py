@@ -77,6 +77,8 @@ def test_translations_compete_with_spellings_as_in_python(tmp_path, monkeypatch,
         "s2": {"ab": 0.25, "bbb": 0.25, "xx": 0.5},
         "none": {"a": 0.5, "ba": 0.5},  # both in the shortlist
         "sone": {"語b": 1.0},
+        # A word that is also copied.
+        "tone": {"bab": 0.4, "aab": 0.6},
         # More equally probable words than compete, in two orders.
         "up": {"b" + "a" * i: 0.05 for i in range(2, 14)},
         "down": {"b" + "a" * i: 0.05 for i in reversed(range(2, 14))},
@@ -85,7 +87,8 @@ def test_translations_compete_with_spellings_as_in_python(tmp_path, monkeypatch,
     (tmp_path / "table").write_text("".join(lines))
     config = CONFIG.replace(word_translations=str(tmp_path / "table"), translation_weight=weight)
     directory, model = served_hybrid(tmp_path, "target", config, unknown_bias=0.2, input_feeding=False)
-    sources = [*SOURCES, "s2 s1 s2 bab", "up", "down", "s0 down up", "bb \u00e9b b\u0301 語" + "a" * 60, "語" * 49]
+    sources = [*SOURCES, "s2 s1 s2 bab", "tone tone bab tone", "up", "down", "s0 down up"]
+    sources += ["bb \u00e9b b\u0301 語" + "a" * 60, "語" * 49]
     found = call(model, "generate", source=sources)
     rare = RareTranslations(table, directory.target_vocabulary)
     arguments = {"word_translations": rare, "translation_weight": weight}
