@@ -6,6 +6,7 @@ import pathlib
 import re
 import sys
 import unicodedata
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
@@ -335,6 +336,13 @@ def _compacted(codes: tf.Tensor) -> tf.Tensor:
     order = tf.argsort(tf.cast(codes == NONE, tf.int32), stable=True)
     longest = tf.reduce_max(tf.math.count_nonzero(codes != NONE, axis=1, dtype=tf.int32))
     return tf.gather(codes, order, batch_dims=1)[:, : tf.maximum(longest, 0)]
+
+
+def word_table(words: Collection[str], default: int) -> tf.lookup.StaticHashTable:
+    """Makes a table of the indices of words, int64; other words have the default."""
+    keys = tf.constant([word.encode("utf-8", "surrogateescape") for word in words], tf.string, (len(words),))
+    indices = tf.lookup.KeyValueTensorInitializer(keys, tf.range(len(words), dtype=tf.int64))
+    return tf.lookup.StaticHashTable(indices, default)
 
 
 def _table(values: dict[int, int], default: int) -> tf.lookup.StaticHashTable:

@@ -9,6 +9,7 @@ import tensorflow as tf
 from keras_encdec.backend.types import Encoded, Memory, SearchState, State, Structure
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.search_batches import LENGTH_FACTOR, SHORTEST_LIMIT
+from keras_encdec.export.phrase_ids import word_table
 from keras_encdec.export.scoring_graph import Tensors, sequential_loop
 from keras_encdec.text.lexical_shortlist import LexicalShortlist
 from keras_encdec.text.vocabulary import END, FIRST_WORD, PADDING, Vocabulary
@@ -322,9 +323,7 @@ class ServedShortlist:
         # The last row serves all other words.
         rows = [np.pad(ids, (0, width - len(ids)), constant_values=PADDING) for ids in lists]
         self._rows = tf.Variable(np.array([*rows, np.zeros(width)], np.int32), trainable=False)
-        keys = tf.constant([word.encode("utf-8", "surrogateescape") for word in words], tf.string, (len(words),))
-        numbers_of_keys = tf.lookup.KeyValueTensorInitializer(keys, tf.range(len(words), dtype=tf.int64))
-        self._table = tf.lookup.StaticHashTable(numbers_of_keys, default_value=len(words))
+        self._table = word_table(words, len(words))
         self.resources = [self._table, self._rows]
 
     def allowed(self, words: tf.Tensor) -> tf.Tensor:

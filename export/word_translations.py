@@ -1,12 +1,10 @@
 """Lets translations of source words compete with the spellings of a served model, with core TensorFlow operations."""
 
-from collections.abc import Collection
-
 import numpy as np
 import tensorflow as tf
 
 from keras_encdec.decoding.unknown_speller import LOWEST_LOG_PROB, TRANSLATIONS
-from keras_encdec.export.phrase_ids import PhraseIds
+from keras_encdec.export.phrase_ids import PhraseIds, word_table
 from keras_encdec.export.scoring_graph import spelling_log_probs
 from keras_encdec.models.characters import Speller
 from keras_encdec.text.lexical_shortlist import RareTranslations
@@ -43,7 +41,7 @@ class ServedTranslations:
         self._ids, self._probabilities, self._spellings = (
             tf.Variable(table, trainable=False) for table in (ids, probabilities, spellings)
         )
-        self._rows, self._numbers = _indices(translations, len(translations)), _indices(targets, -1)
+        self._rows, self._numbers = word_table(translations, len(translations)), word_table(targets, -1)
         self.resources = [self._rows, self._numbers, self._ids, self._probabilities, self._spellings]
 
     def best(
@@ -72,27 +70,14 @@ class ServedTranslations:
             ln p; float32 tensor `(words,)`, ln of the words' probabilities, at least `LOWEST_LOG_PROB`.
         """
         of_sources, probabilities, spellings = self._of_sources(source_words)
-        # Translations of several source words that are the same word are added up.
-        order = tf.argsort(of_sources, axis=1)
-        in_order = tf.gather(of_sources, order, batch_dims=1)
-        is_new = tf.pad(tf.cast(in_order[:, 1:] != in_order[:, :-1], tf.int32), [[0, 0], [1, 0]])
-        group = tf.cumsum(is_new, axis=1)
-        rows = tf.broadcast_to(tf.range(tf.shape(group)[0])[:, None], tf.shape(group))
-        # Equally probable words compete in their order in the source and the table, as in `UnknownSpeller`.
-        begin = tf.fill(tf.shape(group), tf.shape(group)[1])
-        begin = tf.tensor_scatter_nd_min(begin, tf.stack([rows, group], axis=-1), order)
-        group = tf.gather(tf.argsort(tf.argsort(begin, axis=1), axis=1), group, batch_dims=1)
-        word_of_group = tf.tensor_scatter_nd_update(
-            tf.fill(tf.shape(group), -1), tf.stack([rows, group], axis=-1), in_order
-        )
         attention = tf.cast(attention, tf.float32) * tf.cast(tf.gather(source_words, source) != "", tf.float32)
         attention /= tf.maximum(tf.reduce_sum(attention, axis=1, keepdims=True), np.finfo(np.float32).tiny)
         parts = tf.repeat(attention, self._width, axis=1) * tf.gather(probabilities, source)
-        parts = tf.gather(parts, tf.gather(order, source), batch_dims=1)
-        rows = tf.broadcast_to(tf.range(tf.shape(parts)[0])[:, None], tf.shape(parts))
-        totals = tf.scatter_nd(tf.stack([rows, tf.gather(group, source)], axis=-1), parts, tf.shape(parts))
-        translated, groups = tf.math.top_k(totals, TRANSLATIONS)
-        words = tf.gather(tf.gather(word_of_group, source), groups, batch_dims=1)
+        # Translations of several source words that are the same word are added up where it comes first. So equally
+        # probable words compete in their order in the source and the table, as in `UnknownSpeller`.
+        indices = _with_rows(tf.gather(_first_positions(of_sources), source))
+        translated, positions = tf.math.top_k(tf.scatter_nd(indices, parts, tf.shape(parts)), TRANSLATIONS)
+        words = tf.gather(tf.gather(of_sources, source), positions, batch_dims=1)
         candidates = tf.gather(spellings, tf.maximum(words, 0))
         of_characters = spelling_log_probs(
             speller, tf.repeat(first, TRANSLATIONS, axis=0), tf.reshape(candidates, [-1, SPELLING_WIDTH])
@@ -141,8 +126,18 @@ class ServedTranslations:
         return tf.reshape(ids, shape), tf.reshape(probabilities, shape), tf.concat([self._spellings, spellings], 0)
 
 
-def _indices(words: Collection[str], default: int) -> tf.lookup.StaticHashTable:
-    """Makes a table of the indices of words, int64; other words have the default."""
-    keys = tf.constant([word.encode("utf-8", "surrogateescape") for word in words], tf.string, (len(words),))
-    indices = tf.lookup.KeyValueTensorInitializer(keys, tf.range(len(words), dtype=tf.int64))
-    return tf.lookup.StaticHashTable(indices, default_value=default)
+def _first_positions(numbers: tf.Tensor) -> tf.Tensor:
+    """Returns for each number in a row the position at which it comes first in this row, int32."""
+    order = tf.argsort(numbers, axis=1, stable=True)
+    in_order = tf.gather(numbers, order, batch_dims=1)
+    is_new = tf.pad(tf.cast(in_order[:, 1:] != in_order[:, :-1], tf.int32), [[0, 0], [1, 0]])
+    group = tf.cumsum(is_new, axis=1)
+    first = tf.fill(tf.shape(group), tf.shape(group)[1])
+    first = tf.gather(tf.tensor_scatter_nd_min(first, _with_rows(group), order), group, batch_dims=1)
+    return tf.scatter_nd(_with_rows(order), first, tf.shape(first))
+
+
+def _with_rows(columns: tf.Tensor) -> tf.Tensor:
+    """Returns the indices of elements of a matrix, `(rows, n, 2)`, from those of their columns, `(rows, n)`."""
+    rows = tf.broadcast_to(tf.range(tf.shape(columns)[0])[:, None], tf.shape(columns))
+    return tf.stack([rows, columns], axis=-1)
