@@ -67,10 +67,10 @@ def prepare_pairs(
     if resume:
         directory = ModelDirectory.load(folder, weights=False)
         check_same_direction(directory.reverse, data, folder)
-        check_same_reading(data, folder)
+        before = data_before(folder)
+        check_same_reading(data, before)
         if (folder / PREPARED).exists():
             pairs = PreparedPairs(folder / PREPARED)
-            before = data_before(folder)
             if before and before.files not in ({}, data.files):
                 reporter.prepared_before(before.files.values(), data.files.values())
             return directory, pairs

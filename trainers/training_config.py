@@ -290,12 +290,10 @@ class TrainingConfig(Configuration):
                 "found {validation_bleu} with {architecture}=%s, which has no source to translate; drop one of the two",
                 self.architecture,
             )
-        for parameter in self.hyperparameters():
-            is_set = getattr(self, parameter.name) != parameter.default
-            if parameter.name.startswith("halving_") and is_set and self.schedule != "halving":
+        for name in self.changed():
+            if name.startswith("halving_") and self.schedule != "halving":
                 raise ConfigurationError(
-                    f"found {{{parameter.name}}} with {{schedule}}=%s, expected it with {{schedule}}=halving",
-                    self.schedule,
+                    f"found {{{name}}} with {{schedule}}=%s, expected it with {{schedule}}=halving", self.schedule
                 )
 
     @property

@@ -129,7 +129,7 @@ def check_resumed(config: TrainingConfig, data: TrainingData, tasks: TrainingTas
     check_same_tasks(tasks, settings)
     check_same_training(config, data, settings, known.config.get("model", {}))
     check_same_direction(known.reverse, data, known.path)
-    check_same_reading(data, known.path)
+    check_same_reading(data, data_before(known.path))
 
 
 def check_same_direction(reverse: bool, data: TrainingData, folder: pathlib.Path) -> None:
@@ -147,17 +147,17 @@ def check_same_direction(reverse: bool, data: TrainingData, folder: pathlib.Path
         raise ConfigurationError("%s was trained %s {reverse}", folder, "with" if reverse else "without")
 
 
-def check_same_reading(data: TrainingData, folder: pathlib.Path) -> None:
-    """Checks that text is read as by the run to resume; nothing is checked if its settings cannot be read.
+def check_same_reading(data: TrainingData, before: TrainingData | None) -> None:
+    """Checks that text is read as by the run to resume.
 
     Args:
         data: TrainingData, given now.
-        folder: path of the model directory.
+        before: TrainingData of the run to resume, see `data_before`; `None` if they are unknown: nothing is checked.
 
     Raises:
         ConfigurationError: a ValueError, which names the settings that differ.
     """
-    if before := data_before(folder):
+    if before:
         requested, known = data.to_dict(), before.to_dict()
         pairs = {name: (requested[name], known[name]) for name in _READING}
         pairs["encoding"] = FileEncoding(data.encoding).codec, FileEncoding(before.encoding).codec

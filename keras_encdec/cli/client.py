@@ -40,9 +40,10 @@ class ClientCommandOptions(ClientOptions):
         if self.seconds != 10.0 and not self.bench:
             raise ConfigurationError("found {seconds} without {bench}, expected both")
         connection = {parameter.name for parameter in ConnectionOptions.hyperparameters()}
-        for parameter in ClientOptions.hyperparameters():
-            if parameter.name not in connection and getattr(self, parameter.name) != parameter.default:
-                self.check_is_used(parameter.name)
+        scoring = {parameter.name for parameter in ClientOptions.hyperparameters()} - connection
+        for name in self.changed():
+            if name in scoring:
+                self.check_is_used(name)
 
     def check_is_used(self, name: str) -> None:
         """Raises ConfigurationError if the requested query does not use this option or argument of scoring."""

@@ -189,7 +189,12 @@ def zeros_of_model(path: pathlib.Path) -> tuple[int, int] | None:
 
 
 def show_summary(summary: object) -> None:
-    """Prints a task's summary on standard error, and then each of its notices, if it has any, on a line."""
+    """Prints a task's summary on standard error, and then its notices."""
     print(summary, file=sys.stderr)
+    show_notices(summary)
+
+
+def show_notices(summary: object) -> None:
+    """Prints each notice of a task's summary, if it has any, on a line of standard error."""
     for notice in getattr(summary, "notices", ()):
         print(notice, file=sys.stderr)

@@ -5,7 +5,7 @@ import sys
 
 from keras_encdec.cli.command import UsageError
 from keras_encdec.cli.flags import WEIGHTS, Repeated, parsed_weights, warn_of_missing
-from keras_encdec.cli.task_command import Arguments, check_paths, task_command
+from keras_encdec.cli.task_command import Arguments, check_paths, show_notices, task_command
 from keras_encdec.runtime.progress_state import current_record
 from keras_encdec.smt.tuning.tune import TuningOptions
 from keras_encdec.smt.tuning.tuning_result import TunedWeights
@@ -58,8 +58,7 @@ def main(arguments: Arguments, options: TuningOptions) -> None:
     if json_out:
         write_json(json_out, tuning.to_dict())
     print(tuning, file=sys.stderr if "-" in outputs.values() else sys.stdout)
-    for notice in tuning.notices:
-        print(notice, file=sys.stderr)
+    show_notices(tuning)
     warn_of_missing(tuning.missing, "counted as empty translations")
 
 

@@ -132,10 +132,10 @@ class DistillationOptions(Configuration):
             InputError: if the preset, or with `from_teacher` the first teacher's configuration, cannot be read.
         """
         limits = {"minutes": self.minutes, "updates": self.updates, "epochs": self.epochs}
-        given = {name: value for name, value in limits.items() if value is not None}
+        given = {**{name: value for name, value in limits.items() if value is not None}, **(training or {})}
         if not self.from_teacher:
-            config = TrainingConfig.from_preset(self.preset, model=dict(model or {}), **{**given, **(training or {})})
-            if self.first_learns_one or config.epochs is None or "epochs" in {*given, *(training or {})}:
+            config = TrainingConfig.from_preset(self.preset, model=dict(model or {}), **given)
+            if self.first_learns_one or config.epochs is None or "epochs" in given:
                 return config
             return config.replace(epochs=config.epochs / self.translations)
         if self.preset == DistillationOptions.preset:
@@ -148,7 +148,7 @@ class DistillationOptions(Configuration):
             architecture=known["architecture"],
             model={**sizes, **(model or {})},
             initial_model=str(teachers[0]),
-            **{**given, **(training or {})},
+            **given,
         )
 
     def further_config(self, first: TrainingConfig, number: int) -> TrainingConfig:

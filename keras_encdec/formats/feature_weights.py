@@ -235,6 +235,15 @@ def _tuned(feature: IniLine, number: int) -> list[bool]:
     return [component not in _NO for component in components] if len(components) == number else [True] * number
 
 
+def _with_untuned(feature: IniLine, values: Sequence[float], before: Sequence[float]) -> Sequence[float]:
+    """Returns the weights of all of a feature's values, if those of its tuned values are given."""
+    tuned = _tuned(feature, len(before))
+    if len(values) != sum(tuned):
+        return values
+    new = iter(values)
+    return [next(new) if is_tuned else old for old, is_tuned in zip(before, tuned, strict=True)]
+
+
 def weights_text(weights: Weights, comment: str = "") -> str:
     """Formats weights as lines that `read_weights` reads.
 
@@ -288,11 +297,7 @@ def replace_moses_weights(text: str, weights: Weights, path: FilePath | None = N
         if line.section == "weight" and name in weights:
             values = weights[name]
             if name in features:
-                _, before = parse_weights(words)
-                tuned = _tuned(features[name], len(before))
-                if not all(tuned) and sum(tuned) == len(values):
-                    rest = iter(values)
-                    values = [next(rest) if is_tuned else old for old, is_tuned in zip(before, tuned, strict=True)]
+                values = _with_untuned(features[name], values, parse_weights(words)[1])
             line.replace_words(_line(name, values))
             written.add(name)
     if missing := sorted(weights.keys() - written):

@@ -79,7 +79,7 @@ def test_help_shows_files_then_options_then_the_options_that_tasks_share():
     assert flags[:6] == ["--input", "--word_list", "--longest", "--shortest", "--on_error", "--encoding"]
 
 
-def test_a_summary_is_shown_with_its_remarks(capsys):
+def test_a_summary_is_shown_with_its_notices(capsys):
     class Summary(types.SimpleNamespace):
         def __str__(self):
             return "3 lines"
