@@ -19,7 +19,7 @@ from workload import (
 )
 
 from keras_encdec.backend.startup import keep_freed_memory
-from keras_encdec.backend.training_step import compile_by_shape
+from keras_encdec.backend.training_step import StepCompilation
 from keras_encdec.models import RNNEncoderDecoder, published_optimizer
 from keras_encdec.scoring import ModelDirectory, Scorer
 
@@ -47,13 +47,14 @@ def precision(model, pairs):
 
 
 def train(model, pairs, sizes, batch, steps):
-    """Trains on batches of one shape, after a warm-up that compiles; TensorFlow as `encdec-train` does."""
+    """Trains on batches of one shape, after a warm-up that compiles, with the step of `encdec-train`."""
     batches = [{"source": source, "target": target} for source, target in full_batches(pairs, batch)]
-    model.compile(published_optimizer(), jit_compile=BACKEND == "jax")
+    step = StepCompilation("auto")
+    model.compile(published_optimizer(), jit_compile=step.jit_compile)
+    step.apply(model)
     if BACKEND == "tensorflow":
         import tensorflow as tf
 
-        compile_by_shape(model, jit_compile=model.compute_dtype != "bfloat16")
         batches = [({side: tf.constant(ids) for side, ids in one.items()},) for one in batches]
         seconds = train_seconds(lambda i: float(model.train_function(iter([batches[i]]))["loss"]), steps, len(batches))
     else:

@@ -162,8 +162,8 @@ def main() -> int:
             arguments = [str(TESTS / name) for name in COMPUTED if name.startswith(LAYERS_MODELS_AND_SCORES)]
         elif backend == "tensorflow":
             arguments = [str(TESTS), "--doctest-modules", "keras_encdec", "trainers", "export"]
-            # It imports PyTorch, which takes seconds, and has no examples.
-            arguments.append("--ignore=keras_encdec/backend/torch_products.py")
+            # They import PyTorch, which takes seconds, and have no examples.
+            arguments += [f"--ignore=keras_encdec/backend/{name}.py" for name in ("cuda_graphs", "torch_products")]
         else:
             arguments = [str(TESTS / name) for name in COMPUTED]
         arguments += ["--record_durations"] * options.record_durations

@@ -210,7 +210,8 @@ class TrainingConfig(Configuration):
     )
     jit_compile: str = hyperparameter(
         "auto",
-        "Compile with XLA; auto: if that is faster on the backend.",
+        "Compile with XLA; auto: if that is faster on the backend. Under PyTorch on a GPU, auto records the step of "
+        "each batch shape as a CUDA graph.",
         choices=("auto", "true", "false"),
         group="devices and speed",
     )

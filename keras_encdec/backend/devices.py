@@ -70,6 +70,15 @@ def on_cpu() -> bool:
     return ops.zeros(()).device.type == "cpu"
 
 
+def torch_on_cuda() -> bool:
+    """Returns whether the backend is PyTorch, on an NVIDIA GPU."""
+    if backend_name() != "torch":
+        return False
+    from keras import ops
+
+    return ops.zeros(()).device.type == "cuda"
+
+
 def xla_on_cpu() -> bool:
     """Returns whether XLA compiles the compiled calls for a CPU."""
     return backend_name() != "torch" and on_cpu()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import keras
 import numpy as np
 
-from keras_encdec.backend.devices import backend_name, keep_tensorflow_off_the_gpu, xla_on_cpu
+from keras_encdec.backend.devices import backend_name, keep_tensorflow_off_the_gpu, torch_on_cuda, xla_on_cpu
 from keras_encdec.backend.replicas import Compilation, Replicas, Shapes, shapes_of, train_function_by_shape
 from keras_encdec.backend.startup import keep_freed_memory
 from keras_encdec.backend.types import Structure, Tensor
@@ -16,6 +16,8 @@ from keras_encdec.data.pairs import tf_dataset
 
 if TYPE_CHECKING:
     import tensorflow as tf
+
+    from keras_encdec.backend.cuda_graphs import RecordedSteps
 
 #: A batch of int32 arrays by the name of its part, such as "source" and "target".
 NumpyBatch = Mapping[str, np.ndarray]
@@ -57,17 +59,19 @@ class StepCompilation:
         jit_compile: str. "true", "false", or "auto" for the faster choice on the backend.
 
     Attributes:
-        compiled: bool. Whether the step is compiled for each shape of batch, so that batches should have few shapes.
+        compiled: bool. Whether the step is compiled, or recorded on a GPU, for each shape of batch, so that batches
+            should have few shapes.
         jit_compile: bool. The argument of `model.compile`. It is false under TensorFlow, where `apply` compiles the
             training step by shape and evaluation is not compiled.
     """
 
     def __init__(self, jit_compile: str) -> None:
         self._always = jit_compile == "true"
+        self.recorded = jit_compile == "auto" and torch_on_cuda()
         # PyTorch has no XLA.
-        self.compiled = backend_name() != "torch" if jit_compile == "auto" else self._always
+        self.compiled = self.recorded or backend_name() != "torch" if jit_compile == "auto" else self._always
         self._by_shape = self.compiled and backend_name() == "tensorflow"
-        self.jit_compile = self.compiled and not self._by_shape
+        self.jit_compile = self.compiled and not self._by_shape and not self.recorded
 
     def apply(
         self,
@@ -89,6 +93,10 @@ class StepCompilation:
         by_xla = self._by_shape and self.uses_xla(model)
         if shared := (replicas or Replicas()).set_up(model, by_xla, begin):
             return shared
+        if self.recorded:
+            steps = _recorded_steps(model)
+            model.make_train_function()
+            model.train_function = lambda data: steps(data[0])
         if self.compiled and backend_name() == "jax":
             return _announced_by_jax(model, begin)
         return compile_by_shape(model, by_xla, begin) if self._by_shape else Compilation()
@@ -100,6 +108,12 @@ class StepCompilation:
         without_recurrence = model.decoder.context_length is not None
         slower = xla_on_cpu() and (model.compute_dtype == "bfloat16" or without_recurrence)
         return self._always or not slower
+
+
+def _recorded_steps(model: keras.Model) -> "RecordedSteps":
+    from keras_encdec.backend.cuda_graphs import RecordedSteps
+
+    return RecordedSteps(model.train_step)
 
 
 # The cost of compiling. A listener, which is registered with JAX once, adds to it.
@@ -318,12 +332,14 @@ class _JaxStep:
 
 
 class _TorchStep:
-    """Takes a step of a task under PyTorch, which compiles nothing."""
+    """Takes a step of a task under PyTorch, which compiles nothing, but records steps on a GPU."""
 
     def __init__(self, model: keras.Model, step: StepCompilation, compilation: Compilation, begin: Begin) -> None:
-        self._model = model
+        self._model, self._recorded = model, _recorded_steps(model) if step.recorded else None
 
     def __call__(self, task: str, batch: NumpyBatch, arguments: tuple[Structure, ...]) -> tuple[Structure, ...]:
-        tensors = {side: keras.ops.convert_to_tensor(ids) for side, ids in batch.items()}
-        self._model.train_step((tensors,))
+        if self._recorded:
+            self._recorded((dict(batch),), task)
+        else:
+            self._model.train_step(({side: keras.ops.convert_to_tensor(ids) for side, ids in batch.items()},))
         return arguments

@@ -136,7 +136,7 @@ def last_position(mask: Tensor, dtype: str) -> Tensor:
     Returns:
         float tensor `(..., 1)`.
     """
-    return ops.maximum(ops.sum(ops.cast(mask, dtype), axis=-1, keepdims=True) - 1, 0)
+    return ops.relu(ops.sum(ops.cast(mask, dtype), axis=-1, keepdims=True) - 1)
 
 
 def local_window(mask: Tensor, centers: Tensor, half_width: float) -> tuple[Tensor, Tensor]:

@@ -81,7 +81,7 @@ class CharacterReader(keras.layers.Layer):
         self.built = True
 
     def call(self, characters: Tensor) -> Tensor:
-        marks = ops.full_like(characters[:, :1], self.begin_mark)
+        marks = ops.zeros_like(characters[:, :1]) + self.begin_mark
         ids = ops.concatenate([marks, characters], axis=1)
         mask = ops.not_equal(ids, 0)
         inputs, rows = self.embedding(ids), ops.shape(ids)[0]
@@ -142,7 +142,7 @@ class CharacterDecoder(RecurrentDecoder):
 
     def logits(self, features: Tensor) -> Tensor:
         logits = super().logits(features)
-        return ops.concatenate([ops.full_like(logits[..., :1], _IMPOSSIBLE), logits[..., 1:]], axis=-1)
+        return ops.concatenate([ops.zeros_like(logits[..., :1]) + _IMPOSSIBLE, logits[..., 1:]], axis=-1)
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")

@@ -152,7 +152,7 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
 
     # 0 is read as the end of sequence.
     def embedded(self, previous: Tensor) -> Tensor:
-        return self.embedding(ops.where(ops.equal(previous, 0), ops.full_like(previous, END), previous))
+        return self.embedding(ops.where(ops.equal(previous, 0), END, previous))
 
     def projected(self, previous: Tensor) -> Tensor:
         """Projects the previous words for the first layer, `(..., gates * units)`."""

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 from keras_encdec.backend.compiled_call import compiled_call, compute_in_int8
+from keras_encdec.backend.devices import on_cpu
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding import Generator
 from keras_encdec.models import RecurrentEncoderDecoder
@@ -12,7 +13,9 @@ on_torch = keras.backend.backend() == "torch"
 if on_torch:
     from keras_encdec.backend.torch_products import int8_is_available
 
-needs_int8 = pytest.mark.skipif(not on_torch or not int8_is_available(), reason="no exact products with 8 bits here")
+needs_int8 = pytest.mark.skipif(
+    not on_torch or not on_cpu() or not int8_is_available(), reason="no exact products with 8 bits here"
+)
 
 
 @pytest.fixture

@@ -133,6 +133,7 @@ def gradients_of(total, arguments, outputs):
     else:
         import torch
 
-        tensors = [torch.tensor(argument, requires_grad=i in floats) for i, argument in enumerate(arguments)]
+        device = keras.ops.zeros(()).device
+        tensors = [torch.tensor(each, device=device, requires_grad=i in floats) for i, each in enumerate(arguments)]
         total(*tensors).backward()
         yield "eager", arrays(outputs(*tensors)), arrays([tensors[i].grad for i in floats])

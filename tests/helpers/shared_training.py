@@ -38,6 +38,7 @@ def launch(folder, backend, workers=False):
     """Runs the script: a process for both devices, or one for each of them; for each of TensorFlow with `workers`."""
     command, environments = [sys.executable, __file__, str(folder)], [{}]
     if backend == "torch":
+        environments = [{"CUDA_VISIBLE_DEVICES": ""}]  # a machine may have fewer GPUs
         command[:1] = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={DEVICES}"]
     if backend == "jax":
         flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={DEVICES}"

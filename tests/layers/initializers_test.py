@@ -10,7 +10,7 @@ def test_each_block_is_orthogonal_and_its_own_draw():
     matrix = numpy(LeftSingularVectors()((40, 120)))
     blocks = np.split(matrix, 3, axis=1)
     for block in blocks:
-        np.testing.assert_allclose(block.T @ block, np.eye(40), atol=1e-5)
+        np.testing.assert_allclose(block.T @ block, np.eye(40), atol=1e-4)
     assert abs(blocks[0] - blocks[1]).max() > 0.1
     assert abs(blocks[0].mean()) < 0.02, "no column is turned to one side"
 
@@ -34,7 +34,7 @@ def test_cells_start_as_published(make):
         if "bias" in variable.name:
             assert not values.any()
         elif "recurrent" in variable.name:
-            np.testing.assert_allclose(values[:, :50].T @ values[:, :50], np.eye(50), atol=1e-5)
+            np.testing.assert_allclose(values[:, :50].T @ values[:, :50], np.eye(50), atol=1e-4)
         else:
             assert abs(values.std() - 0.01) < 0.001 and abs(values.mean()) < 0.001
 
