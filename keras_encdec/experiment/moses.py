@@ -15,7 +15,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.formats import InputLines, model_words, open_output
 from keras_encdec.formats.encodings import escape
 from keras_encdec.formats.feature_weights import LANGUAGE_MODEL, TRANSLATION_MODEL
-from keras_encdec.formats.moses_ini import IniLine, enter_sections, name_features
+from keras_encdec.formats.ini_lines import parse_ini_lines
 from keras_encdec.formats.phrase_table import number_of_scores
 from keras_encdec.runtime.open_output import write_file
 from keras_encdec.runtime.workers import available_processors
@@ -118,9 +118,8 @@ def _with_current_paths(ini: pathlib.Path, models: Mapping[str, pathlib.Path]) -
         yield ini.absolute()
         return
     with InputLines(ini) as read:
-        lines = [IniLine(number, line.decode("utf-8", "surrogateescape")) for number, line in enumerate(read, 1)]
-    enter_sections(lines)
-    for line in name_features(lines):
+        lines = parse_ini_lines(line.decode("utf-8", "surrogateescape") for line in read)
+    for line in lines:
         if line.name in files:
             line.set_argument("path", os.fspath(files[line.name]))
     with tempfile.TemporaryDirectory() as folder:
@@ -132,8 +131,8 @@ def _with_current_paths(ini: pathlib.Path, models: Mapping[str, pathlib.Path]) -
 def files_of_ini(ini: pathlib.Path) -> list[pathlib.Path]:
     """Returns the existing files that a moses.ini names for its features: tables and language models."""
     with InputLines(ini) as lines:
-        texts = [line.decode("utf-8", "surrogateescape") for line in lines]
-    words = [word for number, text in enumerate(texts, 1) for word in IniLine(number, text).words]
+        parsed = parse_ini_lines(line.decode("utf-8", "surrogateescape") for line in lines)
+    words = [word for line in parsed for word in line.words]
     paths = [pathlib.Path(word.removeprefix("path=")) for word in words if word.startswith("path=")]
     return [path for path in dict.fromkeys(paths) if path.is_file()]
 

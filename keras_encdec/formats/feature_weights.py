@@ -1,13 +1,14 @@
 """Weights of the features of a log-linear model, in a moses.ini or in a file of weights."""
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from operator import mul
 
 from keras_encdec.errors import FilePath, InputError, quoted, shortened
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK
-from keras_encdec.formats.fields import LARGEST, split_tokens
-from keras_encdec.formats.moses_ini import IniLine, enter_sections, name_features, weight_values
+from keras_encdec.formats.fields import LARGEST, finite_number, split_tokens
+from keras_encdec.formats.ini_lines import IniLine, parse_ini_lines
 from keras_encdec.runtime.input_lines import InputLines
 
 # The names of Moses's features, as its n-best lists and its weights have them.
@@ -140,7 +141,7 @@ def read_nbest_weights(path: FilePath) -> tuple[dict[str, list[float]], set[str]
     unlisted = {UNKNOWN_WORD_PENALTY, *(feature.name for feature in features if _is_untuned(feature))}
     for feature in features:
         values = weights.get(feature.name, [])
-        if tuned := [value for value, is_tuned in zip(values, _tuned(feature, len(values)), strict=True) if is_tuned]:
+        if tuned := list(itertools.compress(values, tuned_mask(feature, len(values)))):
             weights[feature.name] = tuned
         else:
             unlisted.add(feature.name)
@@ -152,15 +153,15 @@ def _read(path: FilePath) -> tuple[dict[str, list[float]], list[IniLine]]:
     with InputLines(path) as raw:
         texts = [line.decode("utf-8", "surrogateescape") for line in raw]
     texts[0] = texts[0].removeprefix(BYTE_ORDER_MARK)
-    lines = [IniLine(number, text) for number, text in enumerate(texts, start=1)]
-    where = "" if enter_sections(lines) == {""} else "weight"
+    lines = parse_ini_lines(texts)
+    where = "weight" if any(line.section for line in lines) else ""
     weights: dict[str, list[float]] = {}
     for line in lines:
         if line.section == "weight-overwrite" and line.words:
             raise InputError(
                 "found weights in [weight-overwrite]", "expected them in [weight]", "move them there", path, line.number
             )
-        if line.section != where or not line.words or line.words[0].startswith("["):
+        if line.section != where or not line.words:
             continue
         try:
             name, values = parse_weights(" ".join(line.words))
@@ -171,13 +172,9 @@ def _read(path: FilePath) -> tuple[dict[str, list[float]], list[IniLine]]:
             raise InputError(found, "expected them once", "remove a line", path, line.number)
         weights[name] = values
     if not weights:
-        raise InputError(
-            "found no weights",
-            'expected a section [weight] or lines "Name= w"',
-            "check that it is a file of weights",
-            path,
-        )
-    return weights, name_features(lines)
+        expected = 'expected a section [weight] or lines "Name= w"'
+        raise InputError("found no weights", expected, "check that it is a file of weights", path)
+    return weights, [line for line in lines if line.name]
 
 
 def parse_weights(text: str) -> tuple[str, list[float]]:
@@ -206,6 +203,14 @@ def parse_weights(text: str) -> tuple[str, list[float]]:
     return names[0], weights
 
 
+def weight_values(words: Sequence[str]) -> list[float] | None:
+    """Parses weights. Returns `None` if one is not a number, or if its absolute value is above `LARGEST`."""
+    try:
+        return [finite_number(word, LARGEST) for word in words]
+    except ValueError:
+        return None
+
+
 def check_weights(weights: Weights) -> None:
     """Checks weights that the caller gives, as `parse_weights` checks the weights in a file.
 
@@ -229,19 +234,10 @@ def _is_untuned(feature: IniLine) -> bool:
     return f"{feature.words[0]}0" == UNKNOWN_WORD_PENALTY or feature.argument("tuneable") in _NO
 
 
-def _tuned(feature: IniLine, number: int) -> list[bool]:
+def tuned_mask(feature: IniLine, number: int) -> list[bool]:
     """Returns for each of a feature's values whether it is tuned."""
     components = (feature.argument("tuneable-components") or "").split(",")
     return [component not in _NO for component in components] if len(components) == number else [True] * number
-
-
-def _with_untuned(feature: IniLine, values: Sequence[float], before: Sequence[float]) -> Sequence[float]:
-    """Returns the weights of all of a feature's values, if those of its tuned values are given."""
-    tuned = _tuned(feature, len(before))
-    if len(values) != sum(tuned):
-        return values
-    new = iter(values)
-    return [next(new) if is_tuned else old for old, is_tuned in zip(before, tuned, strict=True)]
 
 
 def weights_text(weights: Weights, comment: str = "") -> str:
@@ -262,53 +258,11 @@ def weights_text(weights: Weights, comment: str = "") -> str:
     TM0= 0.25 -0.125
     """
     lines = [f"# {comment}"] if comment else []
-    return "".join(f"{line}\n" for line in [*lines, *(_line(name, values) for name, values in weights.items())])
+    return "".join(
+        f"{line}\n" for line in [*lines, *(format_weights(name, values) for name, values in weights.items())]
+    )
 
 
-def replace_moses_weights(text: str, weights: Weights, path: FilePath | None = None) -> str:
-    r"""Replaces weights in the section `[weight]` of a moses.ini. No other byte changes.
-
-    Args:
-        text: str. The text of the file, read without translating line ends (`newline=""`).
-        weights: dict from str to list of float. Other features keep their weights, and so do values that Moses leaves
-            out of n-best lists, see `read_nbest_weights`.
-        path: the file, named in errors. Optional.
-
-    Returns:
-        str.
-
-    Raises:
-        InputError: if a feature has no weights in the file.
-
-    Example:
-
-    >>> print(replace_moses_weights("[weight]\nLM0= 0.5 # 5-gram\nTM0= 1 2", {"LM0": [0.25]}))
-    [weight]
-    LM0= 0.25 # 5-gram
-    TM0= 1 2
-    """
-    lines = [IniLine(number, line) for number, line in enumerate(text.split("\n"), start=1)]
-    enter_sections(lines)
-    features = {feature.name: feature for feature in name_features(lines)}
-    written = set[str]()
-    for line in lines:
-        words = " ".join(line.words)
-        name = words.partition("=")[0]
-        if line.section == "weight" and name in weights:
-            values = weights[name]
-            if name in features:
-                values = _with_untuned(features[name], values, parse_weights(words)[1])
-            line.replace_words(_line(name, values))
-            written.add(name)
-    if missing := sorted(weights.keys() - written):
-        raise InputError(
-            f"found no weights of {', '.join(map(shortened, missing))} in [weight]",
-            "expected weights of all features in the lists",
-            "write features that Moses does not compute to --weights_out, which encdec-rerank reads",
-            path,
-        )
-    return "\n".join(line.text for line in lines)
-
-
-def _line(name: str, values: Iterable[float]) -> str:
+def format_weights(name: str, values: Iterable[float]) -> str:
+    """Formats the weights of a feature as a line."""
     return " ".join([f"{name}=", *(f"{value:.6g}" for value in values)])

@@ -1,159 +1,12 @@
-"""The lines of a moses.ini, and a moses.ini rewritten for a phrase table to which scores were added."""
+"""A moses.ini rewritten: for a phrase table to which scores were added, or with other weights."""
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from keras_encdec.errors import FilePath, InputError, quoted, shortened
-from keras_encdec.formats.encodings import BYTE_ORDER_MARK
-from keras_encdec.formats.fields import FIELD_SPACE, LARGEST, finite_number
-
-_SPACE = FIELD_SPACE.decode()
-
-
-class IniLine:
-    r"""A line of a moses.ini. Spaces and tabs separate words, and a comment starts with `#`.
-
-    Args:
-        number: int. The number of the line, from 1.
-        text: str. The line without its line feed.
-
-    Attributes:
-        text: str. The line, with the changes so far.
-        section: str. Name of the section that contains the line; empty for the line that starts a section.
-        name: str. For a line in `[feature]`: the feature's name, as given or as numbered by Moses.
-        words: list of str. The words of the line without its comment.
-
-    Example:
-
-    >>> line = IniLine(1, "PhraseDictionaryMemory  path=a.gz # the table\r")
-    >>> line.set_argument("path", "b.gz")
-    >>> line.add_argument("name", "TM")
-    >>> line.text
-    'PhraseDictionaryMemory  path=b.gz name=TM # the table\r'
-    """
-
-    def __init__(self, number: int, text: str) -> None:
-        self.number, self.text, self.section, self.name = number, text, "", ""
-
-    @property
-    def words(self) -> list[str]:
-        return re.findall(r"[^ \t\r]+", self._content())
-
-    def enter(self, section: str) -> str:
-        """Sets the section of the line.
-
-        Args:
-            section: str. The section of the previous line.
-
-        Returns:
-            str. The section of the next line.
-        """
-        content = self._content().strip(_SPACE)
-        if self.number == 1:
-            content = content.removeprefix(BYTE_ORDER_MARK)
-        if content.startswith("["):
-            return content[1:].partition("]")[0]
-        self.section = section
-        return section
-
-    def argument(self, key: str) -> str | None:
-        """Returns the value of the argument `key=value`; `None` if the line has no such argument."""
-        match = self._find(key)
-        return match["value"] if match else None
-
-    def set_argument(self, key: str, value: str) -> None:
-        """Changes the value of an argument.
-
-        Raises:
-            KeyError: if the line has no such argument.
-        """
-        start, end = self._argument(key).span("value")
-        self.text = self.text[:start] + value + self.text[end:]
-
-    def remove_argument(self, key: str) -> None:
-        """Removes an argument and the space before it.
-
-        Raises:
-            KeyError: if the line has no such argument.
-        """
-        start, end = self._argument(key).span()
-        self.text = self.text[:start] + self.text[end:]
-
-    def add_argument(self, key: str, value: str) -> None:
-        """Adds an argument after the last word."""
-        self.append(f" {key}={value}")
-
-    def append(self, added: str) -> None:
-        """Adds text after the last word, before spaces, a comment and a carriage return."""
-        end = len(self._content().rstrip(_SPACE))
-        self.text = self.text[:end] + added + self.text[end:]
-
-    def replace_words(self, words: str) -> None:
-        """Replaces all words of the line. The spaces around them and a comment stay."""
-        content = self._content()
-        self.text = self.text.replace(content.strip(_SPACE), words, 1)
-
-    def replace_class(self, name: str) -> None:
-        """Replaces the first word, the class of a feature."""
-        self.text = self.text.replace(self.words[0], name, 1)
-
-    def _content(self) -> str:
-        return self.text.partition("#")[0]
-
-    def _find(self, key: str) -> re.Match[str] | None:
-        return re.search(rf"[ \t]+{re.escape(key)}=(?P<value>[^ \t\r]*)", self._content())
-
-    def _argument(self, key: str) -> re.Match[str]:
-        match = self._find(key)
-        if match is None:
-            raise KeyError(key)
-        return match
-
-
-def enter_sections(lines: Iterable[IniLine]) -> set[str]:
-    """Sets the section of every line.
-
-    Args:
-        lines: the IniLine of a whole file, in order.
-
-    Returns:
-        set of str. The names of the sections, and "" for lines before the first.
-    """
-    section, names = "", set[str]()
-    for line in lines:
-        section = line.enter(section)
-        names.add(section)
-    return names
-
-
-def name_features(lines: list[IniLine]) -> list[IniLine]:
-    """Sets the name of every feature: the given name, or its class and a number, counted as by Moses.
-
-    Args:
-        lines: list of IniLine.
-
-    Returns:
-        list of IniLine. The lines that declare a feature.
-    """
-    unnamed: Counter[str] = Counter()
-    features = [line for line in lines if line.section == "feature" and line.words]
-    for line in features:
-        line.name = line.argument("name") or ""
-        if not line.name:
-            feature_class = line.words[0]
-            line.name = f"{feature_class}{unnamed[feature_class]}"
-            unnamed[feature_class] += 1
-    return features
-
-
-def weight_values(words: Sequence[str]) -> list[float] | None:
-    """Parses weights. Returns `None` if one is not a number, or if its absolute value is above `LARGEST`."""
-    try:
-        return [finite_number(word, LARGEST) for word in words]
-    except ValueError:
-        return None
-
+from keras_encdec.formats.feature_weights import Weights, format_weights, parse_weights, tuned_mask, weight_values
+from keras_encdec.formats.fields import LARGEST
+from keras_encdec.formats.ini_lines import IniLine, parse_ini_lines
 
 _TEXT_TABLES = ("PhraseDictionaryMemory", "PhraseDictionaryScope3")
 _BINARY_TABLES = ("PhraseDictionaryBinary", "PhraseDictionaryCompact", "PhraseDictionaryOnDisk", "ProbingPT")
@@ -216,9 +69,8 @@ def rewrite_moses_ini(
             "rename the table or its directory: moses.ini cannot hold such a path",
             path=path,
         )
-    lines = [IniLine(number, line) for number, line in enumerate(text.split("\n"), start=1)]
-    enter_sections(lines)
-    features = name_features(lines)
+    lines = parse_ini_lines(text.split("\n"))
+    features = [line for line in lines if line.name]
     table = _find_table(features, lines, feature, path)
     count = _number_of_features(table, table_scores, path)
     weight_line, weights = _find_weights(table.name, count, lines, path)
@@ -245,13 +97,9 @@ def _find_table(
             found = f"found {len(named)} features named {feature!r}"
             raise InputError(found, "expected one", f"name one of the phrase tables: {others}", path=path)
         if named[0] not in tables:
-            raise InputError(
-                f"found {feature!r}, a feature of the class {shortened(named[0].words[0])}",
-                "expected a phrase table",
-                f"name one of the phrase tables: {others}",
-                path=path,
-                line=named[0].number,
-            )
+            found, remedy = f"found {feature!r}, a feature of the class", f"name one of the phrase tables: {others}"
+            found = f"{found} {shortened(named[0].words[0])}"
+            raise InputError(found, "expected a phrase table", remedy, path, named[0].number)
         return named[0]
     if not tables:
         old = any(line.section == "ttable-file" for line in lines)
@@ -271,13 +119,8 @@ def _number_of_features(table: IniLine, table_scores: int | None, path: FilePath
     count = _argument(table, "num-features", path)
     _argument(table, "path", path)
     if not re.fullmatch("0*[1-9][0-9]{0,8}", count):
-        raise InputError(
-            f"found num-features={shortened(count)}",
-            "expected a whole number, 1 or more",
-            "correct it",
-            path=path,
-            line=table.number,
-        )
+        found = f"found num-features={shortened(count)}"
+        raise InputError(found, "expected a whole number, 1 or more", "correct it", path, table.number)
     if table_scores is not None and int(count) != table_scores:
         raise InputError(
             f"found num-features={count}",
@@ -292,9 +135,7 @@ def _number_of_features(table: IniLine, table_scores: int | None, path: FilePath
 def _argument(table: IniLine, key: str, path: FilePath | None) -> str:
     value = table.argument(key)
     if value is None:
-        raise InputError(
-            f"found no {key}= for {shortened(table.name)}", "", "add it to the line", path=path, line=table.number
-        )
+        raise InputError(f"found no {key}= for {shortened(table.name)}", "", "add it to the line", path, table.number)
     return value
 
 
@@ -304,13 +145,8 @@ def _find_weights(
     label = f"{name}="
     for line in lines:
         if line.section == "weight-overwrite" and label in line.words:
-            raise InputError(
-                f"found weights of {shortened(name)} in [weight-overwrite]",
-                "expected them in [weight]",
-                "move them there",
-                path=path,
-                line=line.number,
-            )
+            found = f"found weights of {shortened(name)} in [weight-overwrite]"
+            raise InputError(found, "expected them in [weight]", "move them there", path, line.number)
     weight_lines = [line for line in lines if line.section == "weight" and line.words]
     lines_of_feature = [line for line in weight_lines if line.words[0].startswith(label)]
     if len(lines_of_feature) != 1:
@@ -324,21 +160,11 @@ def _find_weights(
     line = lines_of_feature[0]
     weights = weight_values(line.words[1:])
     if line.words[0] != label or weights is None:
-        raise InputError(
-            f"found {quoted(' '.join(line.words))}",
-            f'expected "{label}", a space and {count} numbers from {-LARGEST:g} to {LARGEST:g}',
-            "correct it",
-            path=path,
-            line=line.number,
-        )
+        expected = f'expected "{label}", a space and {count} numbers from {-LARGEST:g} to {LARGEST:g}'
+        raise InputError(f"found {quoted(' '.join(line.words))}", expected, "correct it", path, line.number)
     if len(weights) != count:
-        raise InputError(
-            f"found {len(weights)} weights for {shortened(name)}",
-            f"expected {count}, its num-features",
-            "correct one of them",
-            path=path,
-            line=line.number,
-        )
+        found = f"found {len(weights)} weights for {shortened(name)}"
+        raise InputError(found, f"expected {count}, its num-features", "correct one of them", path, line.number)
     return line, weights
 
 
@@ -349,12 +175,65 @@ def _make_text(table: IniLine, features: Sequence[IniLine]) -> list[str]:
     # class would get other numbers, so their present names are written out.
     for line in features:
         if line.words[0] == binary_class and line.argument("name") is None:
-            line.add_argument("name", line.name)
+            line.append(f" name={line.name}")
     for key in dropped:
-        table.remove_argument(key)
-    table.replace_class("PhraseDictionaryMemory")
+        table.set_argument(key, None)
+    table.text = table.text.replace(binary_class, "PhraseDictionaryMemory", 1)
     notice = (
         f"{table.name} was a {binary_class}. The new table is text, which PhraseDictionaryMemory reads. "
         f"Binarize the new table to use {binary_class} again."
     )
     return [notice + (f" Left out: {', '.join(dropped)}." if dropped else "")]
+
+
+def replace_moses_weights(text: str, weights: Weights, path: FilePath | None = None) -> str:
+    r"""Replaces weights in the section `[weight]` of a moses.ini. No other byte changes.
+
+    Args:
+        text: str. The text of the file, read without translating line ends (`newline=""`).
+        weights: dict from str to list of float. Other features keep their weights, and so do values that Moses leaves
+            out of n-best lists, see `read_nbest_weights`.
+        path: the file, named in errors. Optional.
+
+    Returns:
+        str.
+
+    Raises:
+        InputError: if a feature has no weights in the file.
+
+    Example:
+
+    >>> print(replace_moses_weights("[weight]\nLM0= 0.5 # 5-gram\nTM0= 1 2", {"LM0": [0.25]}))
+    [weight]
+    LM0= 0.25 # 5-gram
+    TM0= 1 2
+    """
+    lines = parse_ini_lines(text.split("\n"))
+    features = {line.name: line for line in lines if line.name}
+    written = set[str]()
+    for line in lines:
+        words = " ".join(line.words)
+        name = words.partition("=")[0]
+        if line.section == "weight" and name in weights:
+            values = weights[name]
+            if name in features:
+                values = _with_untuned(features[name], values, parse_weights(words)[1])
+            line.replace_words(format_weights(name, values))
+            written.add(name)
+    if missing := sorted(weights.keys() - written):
+        raise InputError(
+            f"found no weights of {', '.join(map(shortened, missing))} in [weight]",
+            "expected weights of all features in the lists",
+            "write features that Moses does not compute to --weights_out, which encdec-rerank reads",
+            path,
+        )
+    return "\n".join(line.text for line in lines)
+
+
+def _with_untuned(feature: IniLine, values: Sequence[float], before: Sequence[float]) -> Sequence[float]:
+    """Returns the weights of all of a feature's values, if those of its tuned values are given."""
+    tuned = tuned_mask(feature, len(before))
+    if len(values) != sum(tuned):
+        return values
+    new = iter(values)
+    return [next(new) if is_tuned else old for old, is_tuned in zip(before, tuned, strict=True)]

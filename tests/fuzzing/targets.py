@@ -137,7 +137,8 @@ def _text(path: pathlib.Path) -> str:
 
 
 def _weights(folder: pathlib.Path) -> None:
-    from keras_encdec.formats.feature_weights import read_weights, replace_moses_weights
+    from keras_encdec.formats.feature_weights import read_weights
+    from keras_encdec.formats.moses_ini import replace_moses_weights
 
     weights = read_weights(folder / "moses.ini")
     text = _text(folder / "moses.ini")

@@ -10,7 +10,8 @@ import numpy as np
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.errors import InputError, shortened
 from keras_encdec.formats import FilePath, InputLines, open_output, read_nbest_weights
-from keras_encdec.formats.feature_weights import check_weights, replace_moses_weights, weights_text
+from keras_encdec.formats.feature_weights import check_weights, weights_text
+from keras_encdec.formats.moses_ini import replace_moses_weights
 from keras_encdec.runtime.files import check_distinct_files, is_url, joined
 from keras_encdec.runtime.open_output import write_file
 from keras_encdec.runtime.unfinished import new_folder
