@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_encdec.data.prepare import Ids, Indices, PreparedPairs
+from keras_encdec.data.prepared_pairs import Ids, Indices, PreparedPairs
 from keras_encdec.data.rare_word_batches import RareWordBatches
 
 # Number of batches whose pairs are sorted by length together, as in the code of the paper's authors.

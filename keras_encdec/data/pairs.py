@@ -19,7 +19,7 @@ from keras_encdec.text.tokenizer import Tokenizer, split_tokenized
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from keras_encdec.data.prepare import Ids
+    from keras_encdec.data.prepared_pairs import Ids
 
 TOKENIZED_AT_ONCE = 1024
 # Batches that are prepared while one is trained on.

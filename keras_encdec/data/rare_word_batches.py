@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_encdec.data.prepare import Ids, Indices, PreparedPairs
+from keras_encdec.data.prepared_pairs import Ids, Indices, PreparedPairs
 from keras_encdec.text.vocabulary import SPELLING_WIDTH, UNKNOWN
 
 #: Widths of the arrays of spellings, end mark included: most rare words need 10 characters or fewer.

@@ -11,7 +11,7 @@ from keras_encdec.analysis.table_sample import Reservoir
 from keras_encdec.analysis.vectors import phrase_vectors
 from keras_encdec.backend.compiled_call import compiled_call
 from keras_encdec.backend.types import Encoded, Tensor
-from keras_encdec.data.prepare import SUMMARY, PreparedPairs
+from keras_encdec.data.prepared_pairs import SUMMARY, PreparedPairs
 from keras_encdec.formats import FilePath, PhraseTableReader, escape, model_words
 from keras_encdec.formats.plain_text import read_sentences
 from keras_encdec.model_directory import ModelDirectory

@@ -10,7 +10,7 @@ import numpy as np
 from keras_encdec.analysis.gates import END_OF_SEQUENCE, PhraseGates, UnitGates
 from keras_encdec.analysis.page.figures import draw_attention, draw_gate_values, draw_gates, draw_units, rendered
 from keras_encdec.analysis.page.page import Section, Table, fill
-from keras_encdec.data.prepare import SUMMARY, PreparedPairs
+from keras_encdec.data.prepared_pairs import SUMMARY, PreparedPairs
 from keras_encdec.decoding.text_generator import TextHypothesis
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.text.vocabulary import characters_of, spelled_word
