@@ -254,6 +254,7 @@ TESTED_WITH = {
     "models/likelihood_model": "models/log_probs_test.py",
     "models/recurrent_decoder": "models/recurrent_encoder_decoder_test.py",
     "models/recurrent_encoder": "models/recurrent_encoder_decoder_test.py",
+    "runtime/sharded_job": "runtime/engines_test.py",
     "scoring/pair_scorer": "scoring/score_file_test.py",
     "scoring/record_scorer": "scoring/score_file_test.py",
     "scoring/scoring_options": "scoring/score_file_errors_test.py",

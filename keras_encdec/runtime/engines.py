@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from types import TracebackType
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from keras_encdec.errors import EncdecWarning, InputError
-from keras_encdec.runtime.progress import Progress
-from keras_encdec.runtime.shards import Shard, ShardFolder, ShardResult
+from keras_encdec.runtime.shards import Shard, ShardResult
 from keras_encdec.runtime.workers import OWN_PROGRAM, available_processors, child_processes, threads
 
 Work = Callable[[Shard], ShardResult]
@@ -75,57 +74,6 @@ def completed(
     finally:
         for future in pending:
             future.cancel()
-
-
-def do_missing(
-    folder: ShardFolder,
-    engine: Engine,
-    opener: WorkOpener,
-    shards: Iterable[Shard],
-    written: Progress,
-    check: Callable[[dict[str, Any]], object] = lambda counts: None,
-) -> tuple[int, int]:
-    """Processes the shards that are missing in a folder, and keeps the results there.
-
-    Args:
-        folder: ShardFolder.
-        engine: Engine.
-        opener: WorkOpener.
-        shards: iterable of all Shards of the input.
-        written: Progress, to which the lines of all shards are added.
-        check: function that is called with the counts of each shard, in order, as soon as the shard and all before it
-            are done, and may raise an error to stop the work. Defaults to no check.
-
-    Returns:
-        tuple of the number of all shards, and of the number of lines in the shards that had been done before.
-
-    Raises:
-        InputError: see `Engine.run`, `ShardFolder.is_done` and `ShardFolder.keep`; whatever `check` raises.
-    """
-    number = before = checked = 0
-
-    def missing() -> Iterator[Shard]:
-        nonlocal number, before
-        for shard in shards:
-            number += 1
-            if folder.is_done(shard):
-                before += shard.lines
-                written.add(shard.lines)
-            else:
-                yield shard
-
-    def check_done() -> None:
-        nonlocal checked
-        while checked < number and checked in folder.done:
-            check(folder.done[checked]["counts"])
-            checked += 1
-
-    for shard, result in engine.run(opener, missing()):
-        folder.keep(shard, result)
-        written.add(shard.lines)
-        check_done()
-    check_done()  # all shards may have been done before
-    return number, before
 
 
 class ThisProcess:

@@ -6,17 +6,18 @@ import itertools
 import math
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import FilePath
-from keras_encdec.runtime.engines import Engine, WorkOpener, do_missing
+from keras_encdec.runtime.engines import Engine, WorkOpener
 from keras_encdec.runtime.files import STANDARD_STREAM, is_url
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.open_output import open_output
 from keras_encdec.runtime.progress import Progress
-from keras_encdec.runtime.shards import Shard, ShardFolder, cut
+from keras_encdec.runtime.settings_files import Json
+from keras_encdec.runtime.shard_folder import ShardFolder
+from keras_encdec.runtime.shards import Shard, cut
 from keras_encdec.runtime.unfinished import directory_lock
 
 # Rough ratio of the size of a gzipped file to its uncompressed size, for an estimate.
@@ -60,7 +61,7 @@ class ShardedRun:
     """
 
     written: Progress
-    counts: Sequence[Mapping[str, Any]]
+    counts: Sequence[Mapping[str, Json]]
     before: int
 
 
@@ -71,7 +72,7 @@ def run_in_shards(
     prepare: Callable[[Shard], object] = lambda shard: None,
     finish: Callable[[contextlib.ExitStack], object] = lambda outputs: None,
     join: Callable[[ShardFolder, int], object] | None = None,
-    check: Callable[[dict[str, Any]], object] = lambda counts: None,
+    check: Callable[[dict[str, Json]], object] = lambda counts: None,
     progress: Callable[[InputLines], Progress] = Progress,
     show: Callable[[str], object] | None = None,
 ) -> ShardedRun:
@@ -131,6 +132,57 @@ def run_in_shards(
         counts = [folder.done[i]["counts"] for i in range(number)]
         folder.remove()
     return ShardedRun(written, counts, before)
+
+
+def do_missing(
+    folder: ShardFolder,
+    engine: Engine,
+    opener: WorkOpener,
+    shards: Iterable[Shard],
+    written: Progress,
+    check: Callable[[dict[str, Json]], object] = lambda counts: None,
+) -> tuple[int, int]:
+    """Processes the shards that are missing in a folder, and keeps the results there.
+
+    Args:
+        folder: ShardFolder.
+        engine: Engine.
+        opener: WorkOpener.
+        shards: iterable of all Shards of the input.
+        written: Progress, to which the lines of all shards are added.
+        check: function that is called with the counts of each shard, in order, as soon as the shard and all before it
+            are done, and may raise an error to stop the work. Defaults to no check.
+
+    Returns:
+        tuple of the number of all shards, and of the number of lines in the shards that had been done before.
+
+    Raises:
+        InputError: see `Engine.run`, `ShardFolder.is_done` and `ShardFolder.keep`; whatever `check` raises.
+    """
+    number = before = checked = 0
+
+    def missing() -> Iterator[Shard]:
+        nonlocal number, before
+        for shard in shards:
+            number += 1
+            if folder.is_done(shard):
+                before += shard.lines
+                written.add(shard.lines)
+            else:
+                yield shard
+
+    def check_done() -> None:
+        nonlocal checked
+        while checked < number and checked in folder.done:
+            check(folder.done[checked]["counts"])
+            checked += 1
+
+    for shard, result in engine.run(opener, missing()):
+        folder.keep(shard, result)
+        written.add(shard.lines)
+        check_done()
+    check_done()  # all shards may have been done before
+    return number, before
 
 
 def _space(job: ShardedJob, folder: ShardFolder, first: Shard, inputs: Sequence[InputLines]) -> str:
