@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.selection.cross_entropies import TextPair, TranslationEntropies, has_score
+from keras_encdec.selection.corpus_entropies import has_score
+from keras_encdec.selection.cross_entropies import TextPair, TranslationEntropies
 from keras_encdec.selection.selection_options import SelectionOptions, dual_conditional_cross_entropy
 
 try:

@@ -22,16 +22,16 @@ from keras_encdec.runtime.shard_folder import ShardFolder
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.workers import in_order, threads
 from keras_encdec.scoring.text_scorer import ModelOrPath
-from keras_encdec.selection.cross_entropies import (
+from keras_encdec.selection.corpus_entropies import (
     WINDOW,
     CorpusFiles,
     PairFilter,
     ShardEntropies,
     Window,
-    open_entropies,
     score_rows,
-    scored_window,
+    window_entropies,
 )
+from keras_encdec.selection.cross_entropies import open_entropies
 from keras_encdec.selection.selection_options import METHODS, SelectionOptions, check_corpus
 
 # Number of windows that are scored at the same time.
@@ -150,7 +150,10 @@ def select_pairs(
         with contextlib.ExitStack() as stack:
             opened = [stack.enter_context(contextlib.closing(each)) for each in open_entropies(names, models, options)]
             executor = stack.enter_context(threads(WINDOWS))
-            score = functools.partial(scored_window, METHODS[options.method], opened)
+
+            def score(window: Window) -> tuple[Window, np.ndarray]:
+                return window, score_rows(METHODS[options.method], window, window_entropies(opened, window))
+
             summary = _write(files, options, lambda windows: in_order(executor, score, windows, WINDOWS), progress)
     return dataclasses.replace(summary, seconds=time.monotonic() - start)
 
@@ -158,7 +161,7 @@ def select_pairs(
 def _write(
     files: CorpusFiles,
     options: SelectionOptions,
-    scored: Callable[[Iterator["Window"]], Iterator[tuple["Window", np.ndarray]]],
+    scored: Callable[[Iterator[Window]], Iterator[tuple[Window, np.ndarray]]],
     progress: Callable[[InputLines], Progress],
 ) -> SelectionSummary:
     """Reads the pairs, writes their scores, and selects.

@@ -281,7 +281,7 @@ def test_too_many_unknown_words_stop_the_selection(corpus, out, dual):
 
 
 def test_an_interrupted_selection_in_shards_continues(corpus, out, dual, monkeypatch):
-    for name in ("cross_entropies", "select_pairs"):
+    for name in ("corpus_entropies", "select_pairs"):
         monkeypatch.setattr(importlib.import_module(f"keras_encdec.selection.{name}"), "WINDOW", 2)
     job = {"input": corpus / "target", "source": corpus / "source", "models": dual, "deduplicate": True}
     whole = select_pairs(
