@@ -5,7 +5,7 @@ import sys
 
 from keras_encdec.cli.flags import WEIGHTS, Repeated, parsed_weights
 from keras_encdec.cli.task_command import Arguments, check_paths, show_summary, task_command
-from keras_encdec.smt.decoder.phrase_search import DecodingOptions
+from keras_encdec.smt.decoder.decoding_options import DecodingOptions
 
 
 def main(arguments: Arguments, options: DecodingOptions) -> None:

@@ -8,7 +8,7 @@ from keras_encdec.architectures.architecture_registry import TABLES, load_preset
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.data.alignment import DEFAULT_ALIGNER, DEFAULT_SYMMETRIZATION
 from keras_encdec.datasets import libreoffice_en_fr
-from keras_encdec.smt.decoder.phrase_search import DecodingOptions
+from keras_encdec.smt.decoder.decoding_options import DecodingOptions
 from keras_encdec.smt.extraction.extraction_options import ExtractionOptions
 from keras_encdec.smt.ngrams.ngram_estimation import LARGEST_ORDER, NgramOptions
 from keras_encdec.smt.tuning.decoder_tuning import DecoderTuningOptions

@@ -105,9 +105,9 @@ def cut(
     """
     number, first = 0, 1
     cut_windows = _cut_windows(inputs, window_lines, group)
-    while some := list(itertools.islice(cut_windows, shard_windows)):
-        lines = sum(count for count, _ in some)
-        columns = zip(*(window for _, window in some), strict=True)
+    while shard := list(itertools.islice(cut_windows, shard_windows)):
+        lines = sum(count for count, _ in shard)
+        columns = zip(*(window for _, window in shard), strict=True)
         parts = [
             FilePart(os.fspath(file.path), first, b"".join(column))
             for file, column in zip(inputs, columns, strict=True)

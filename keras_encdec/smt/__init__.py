@@ -7,10 +7,10 @@ from keras_encdec.runtime.imports import lazy_imports
 if TYPE_CHECKING:
     from keras_encdec.data.alignment import align as align
     from keras_encdec.data.pairs import open_aligned_pairs as open_aligned_pairs
+    from keras_encdec.smt.decoder.decoding_options import DecodingOptions as DecodingOptions
+    from keras_encdec.smt.decoder.decoding_options import initial_weights as initial_weights
     from keras_encdec.smt.decoder.phrase_decoder import DecodingSummary as DecodingSummary
     from keras_encdec.smt.decoder.phrase_decoder import decode_nbest as decode_nbest
-    from keras_encdec.smt.decoder.phrase_options import initial_weights as initial_weights
-    from keras_encdec.smt.decoder.phrase_search import DecodingOptions as DecodingOptions
     from keras_encdec.smt.extraction.dictionary import DictionaryEntry as DictionaryEntry
     from keras_encdec.smt.extraction.dictionary import DictionarySummary as DictionarySummary
     from keras_encdec.smt.extraction.dictionary import dictionary_entries as dictionary_entries

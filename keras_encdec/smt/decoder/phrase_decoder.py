@@ -8,12 +8,13 @@ import os
 import pickle
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
 from keras_encdec import __version__
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats.encodings import FileEncoding, model_words
+from keras_encdec.formats.feature_weights import Weights
 from keras_encdec.formats.phrase_table import PhraseTableReader
 from keras_encdec.formats.plain_text import read_sentences
 from keras_encdec.runtime.files import absolute, check_distinct_files, file_checksum
@@ -24,15 +25,9 @@ from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult
 from keras_encdec.runtime.unfinished import unfinished
 from keras_encdec.runtime.workers import available_processors, in_order, processes
-from keras_encdec.smt.decoder.phrase_options import (
-    DecoderWeights,
-    PhraseTable,
-    TranslationOptionFinder,
-    initial_weights,
-    read_phrases,
-    source_phrases,
-)
-from keras_encdec.smt.decoder.phrase_search import DecodingOptions, PhraseSearch
+from keras_encdec.smt.decoder.decoding_options import DecoderWeights, DecodingOptions, initial_weights
+from keras_encdec.smt.decoder.phrase_options import PhraseTable, TranslationOptionFinder, read_phrases, source_phrases
+from keras_encdec.smt.decoder.phrase_search import PhraseSearch
 from keras_encdec.smt.decoder.phrase_translation import PhraseTranslation, distinct_derivations
 from keras_encdec.smt.ngrams.ngram_model import NgramModel, check_ngram_model
 
@@ -100,7 +95,7 @@ class _Written(NamedTuple):
 
 
 class _Translated(NamedTuple):
-    """The lines of a batch of sentences, and the number of unknown words in the best hypotheses."""
+    """The lines of sentences, and the number of unknown words in the best hypotheses."""
 
     lines: list[bytes]
     unknown_words: int
@@ -111,10 +106,10 @@ def decode_nbest(
     phrase_table: FilePath,
     language_model: FilePath,
     output: FilePath,
-    weights: Mapping[str, Sequence[float]] | None = None,
+    weights: Weights | None = None,
     options: DecodingOptions | None = None,
     *,
-    other_weights: Mapping[str, Sequence[float]] | None = None,
+    other_weights: Weights | None = None,
     progress: ShowProgress = Progress,
     show: Callable[[str], object] | None = None,
     **values: object,
@@ -204,8 +199,8 @@ def _sentences(source: FilePath, options: DecodingOptions) -> list[list[str]]:
 def _phrases(
     path: FilePath,
     sentences: Sequence[Sequence[str]],
-    weights: Mapping[str, Sequence[float]] | None,
-    other_weights: Mapping[str, Sequence[float]],
+    weights: Weights | None,
+    other_weights: Weights,
     encoding: str | None,
     progress: ShowProgress,
 ) -> tuple[PhraseTable, DecoderWeights]:
@@ -267,10 +262,8 @@ class _DecoderOpener:
 def _translate_shard(decoder: "_Decoder", encoding: str | None, shard: Shard) -> ShardResult:
     [part] = shard.parts
     sentences = map(model_words, read_sentences(part, encoding))
-    translated = [decoder.lines(*sentence) for sentence in enumerate(sentences, start=part.first_line - 1)]
-    lines = [line for lines, _ in translated for line in lines]
-    counts = {"lines": len(lines), "unknown_words": sum(unknown for _, unknown in translated)}
-    return ShardResult((b"".join(lines),), counts)
+    lines, unknown_words = decoder.translate(enumerate(sentences, start=part.first_line - 1))
+    return ShardResult((b"".join(lines),), {"lines": len(lines), "unknown_words": unknown_words})
 
 
 def _decode_in_order(task: _Task, sentences: list[list[str]], file: BinaryIO, progress: ShowProgress) -> _Written:
@@ -307,9 +300,7 @@ def _translations(task: _Task, sentences: list[list[str]]) -> Iterator[Iterator[
 
 
 def _translate(path: str, batch: list[tuple[int, list[str]]]) -> _Translated:
-    decoder = _decoder(path)
-    translated = [decoder.lines(*sentence) for sentence in batch]
-    return _Translated([line for lines, _ in translated for line in lines], sum(unknown for _, unknown in translated))
+    return _decoder(path).translate(batch)
 
 
 @functools.lru_cache(maxsize=1)
@@ -329,10 +320,15 @@ class _Decoder:
         self._options = TranslationOptionFinder(task.phrases, model, task.weights, options.table_limit)
         self._search = PhraseSearch(model, task.weights, options.pop_limit, options.distortion_limit)
 
-    def lines(self, number: int, words: list[str]) -> tuple[list[bytes], int]:
-        """Returns the lines of a sentence, and the number of unknown words in the best hypothesis."""
-        goal = self._search.search(len(words), self._options.of_sentence(words))
-        translations = [PhraseTranslation(arcs, self._weights) for arcs in distinct_derivations(goal, self._nbest_size)]
-        translations.sort(key=lambda translation: -translation.total)  # rounding may have changed the order
-        lines = [self._encode(f"{translation.line(number)}\n") for translation in translations]
-        return lines, translations[0].unknown_words
+    def translate(self, sentences: Iterable[tuple[int, list[str]]]) -> _Translated:
+        """Translates sentences, each given by its number and its words."""
+        lines: list[bytes] = []
+        unknown_words = 0
+        for number, words in sentences:
+            goal = self._search.search(len(words), self._options.of_sentence(words))
+            arcs_of_each = distinct_derivations(goal, self._nbest_size)
+            translations = [PhraseTranslation(arcs, self._weights) for arcs in arcs_of_each]
+            translations.sort(key=lambda translation: -translation.total)  # rounding may have changed the order
+            lines += [self._encode(f"{translation.line(number)}\n") for translation in translations]
+            unknown_words += translations[0].unknown_words
+        return _Translated(lines, unknown_words)

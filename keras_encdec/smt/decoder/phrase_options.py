@@ -5,107 +5,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import mul
 from typing import NamedTuple, Self
 
-from keras_encdec.errors import InputError, shortened
+from keras_encdec.errors import InputError
 from keras_encdec.formats.encodings import escape, model_words, unescape
-from keras_encdec.formats.feature_weights import (
-    DISTORTION,
-    LANGUAGE_MODEL,
-    PHRASE_PENALTY,
-    TRANSLATION_MODEL,
-    UNKNOWN_WORD_PENALTY,
-    WORD_PENALTY,
-    check_weights,
-)
 from keras_encdec.formats.phrase_table import PhraseTableRecord, log_score
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.progress import Progress
+from keras_encdec.smt.decoder.decoding_options import UNKNOWN_WORD_VALUE, DecoderWeights
 from keras_encdec.smt.ngrams.ngram_estimation import SENTENCE_BEGIN, SENTENCE_END, UNKNOWN
 from keras_encdec.smt.ngrams.ngram_model import NgramModel
-
-# The value of the feature `UnknownWordPenalty0` for each unknown word, as in Moses.
-UNKNOWN_WORD_VALUE = -100.0
-# The weights with which Moses begins tuning. Each score of the phrase table has the weight 0.2.
-_INITIAL = {DISTORTION: [0.3], LANGUAGE_MODEL: [0.5], WORD_PENALTY: [-1.0], PHRASE_PENALTY: [0.2]}
-
-
-class DecoderWeights(NamedTuple):
-    """The weights of the decoder's features, which are those of Moses.
-
-    Attributes:
-        distortion: float. Weight of minus the sum of the distances of jumps in the source.
-        language_model: float. Weight of ln p of the sentence by the language model.
-        word_penalty: float. Weight of minus the number of words.
-        phrase_penalty: float. Weight of the number of phrases.
-        translation: tuple of float. Weights of the sums of ln of each score of the phrase table.
-        unknown: float. Weight of -100 times the number of unknown words.
-    """
-
-    distortion: float
-    language_model: float
-    word_penalty: float
-    phrase_penalty: float
-    translation: tuple[float, ...]
-    unknown: float
-
-    @classmethod
-    def of_features(cls, weights: Mapping[str, Sequence[float]], num_scores: int) -> Self:
-        """Checks weights that are given by the names of features.
-
-        Args:
-            weights: dict from str to list of float, as `read_weights` returns it. `UnknownWordPenalty0` may be missing.
-            num_scores: int. Number of scores on each line of the phrase table.
-
-        Returns:
-            DecoderWeights.
-
-        Raises:
-            InputError: if a weight is too large, a feature has no weights or a wrong number of weights, or a
-                feature that the decoder does not compute has a weight other than 0.
-        """
-        lengths = {**dict.fromkeys(_INITIAL, 1), TRANSLATION_MODEL: num_scores, UNKNOWN_WORD_PENALTY: 1}
-        weights = {UNKNOWN_WORD_PENALTY: [1.0], **weights}
-        check_weights(weights)
-        for name, length in lengths.items():
-            if name not in weights:
-                raise InputError(
-                    f"found no weight of {name}", f"expected weights of {', '.join(lengths)}", "add it to the weights"
-                )
-            if len(weights[name]) != length:
-                reason = f"{length}, one for each score of the table" if name == TRANSLATION_MODEL else "1"
-                raise InputError(
-                    f"found {len(weights[name])} weights of {name}",
-                    f"expected {reason}",
-                    "give the weights that belong to the phrase table",
-                )
-        for name in weights.keys() - lengths.keys():
-            if any(weights[name]):
-                zeros = " 0" * len(weights[name])
-                raise InputError(
-                    f"found weights of {shortened(name)}",
-                    f"expected features of the decoder only, {', '.join(lengths)}",
-                    f'leave it out, or give "{name}={zeros}"',
-                )
-        distortion, language_model, word_penalty, phrase_penalty = (weights[name][0] for name in _INITIAL)
-        translation, unknown = tuple(weights[TRANSLATION_MODEL]), weights[UNKNOWN_WORD_PENALTY][0]
-        return cls(distortion, language_model, word_penalty, phrase_penalty, translation, unknown)
-
-
-def initial_weights(num_scores: int) -> dict[str, list[float]]:
-    """Returns the weights with which Moses begins tuning.
-
-    Args:
-        num_scores: int. Number of scores on each line of the phrase table.
-
-    Returns:
-        dict from str to list of float, by feature.
-
-    Example:
-
-    >>> initial_weights(4)["TranslationModel0"]
-    [0.2, 0.2, 0.2, 0.2]
-    """
-    return {**{name: list(values) for name, values in _INITIAL.items()}, TRANSLATION_MODEL: [0.2] * num_scores}
-
 
 LN_10 = math.log(10)
 _SPECIAL = frozenset({UNKNOWN.decode(), SENTENCE_BEGIN.decode(), SENTENCE_END.decode()})

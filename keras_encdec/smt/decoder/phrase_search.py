@@ -1,65 +1,21 @@
 """Searches for the best translations of a sentence: stacks of hypotheses, filled by cube pruning."""
 
-import dataclasses
 import heapq
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from keras_encdec.configuration import hyperparameter
-from keras_encdec.smt.decoder.phrase_options import LN_10, DecoderWeights, PhraseOption
+from keras_encdec.smt.decoder.decoding_options import DecoderWeights
+from keras_encdec.smt.decoder.phrase_options import LN_10, PhraseOption
 from keras_encdec.smt.ngrams.ngram_estimation import SENTENCE_END
 from keras_encdec.smt.ngrams.ngram_model import NgramModel
-from keras_encdec.task_options import EncodingOption, ShardOptions
 
 if TYPE_CHECKING:
     from kenlm import State
 
 _END = SENTENCE_END.decode()
 Spans = Mapping[tuple[int, int], Sequence[PhraseOption]]
-
-
-@dataclasses.dataclass(frozen=True)
-class DecodingOptions(EncodingOption, ShardOptions):
-    """Options of `decode_nbest`.
-
-    The distortion limit is that of a moses.ini as Moses's training writes it, and the table limit is Moses's default.
-    Moses's default pop limit is 1,000, which takes three times as long for little gain.
-    """
-
-    number_of_processes: int | None = hyperparameter(
-        None,
-        "Processes that share the work. Default: the number of processors; with Ray, as many as its processors allow.",
-        minimum=1,
-    )
-    nbest_size: int = hyperparameter(100, "Maximum number of hypotheses per sentence, all distinct.", minimum=1)
-    pop_limit: int = hyperparameter(
-        300,
-        "Number of hypotheses that are tried for each number of translated words. A higher number takes longer and "
-        "finds translations with higher totals.",
-        minimum=1,
-    )
-    distortion_limit: int = hyperparameter(
-        6,
-        "Maximum distortion: the number of source words that a jump may skip. 0 translates in the order of the source; "
-        "-1 means no limit.",
-        minimum=-1,
-    )
-    table_limit: int = hyperparameter(
-        20,
-        "Maximum number of targets per source phrase: those with the highest weighted sums. 0 means no limit.",
-        minimum=0,
-    )
-    # Ranking derivations recurses once for each phrase. More phrases would exceed Python's recursion limit.
-    max_sentence_length: int = hyperparameter(
-        100, "Maximum number of words in a sentence; a longer one is an error.", minimum=1, maximum=500
-    )
-
-    @property
-    def in_shards(self) -> bool:
-        """Whether the task works in shards. Unlike other tasks, this one needs no shards for several processes."""
-        return bool(self.shard_lines or self.engine != "local")
 
 
 class Arc(NamedTuple):

@@ -11,7 +11,7 @@ from keras_encdec.formats.feature_weights import (
     TRANSLATION_MODEL,
     WORD_PENALTY,
 )
-from keras_encdec.smt.decoder.phrase_options import UNKNOWN_WORD_VALUE, DecoderWeights
+from keras_encdec.smt.decoder.decoding_options import UNKNOWN_WORD_VALUE, DecoderWeights
 from keras_encdec.smt.decoder.phrase_search import Arc, SearchNode
 
 

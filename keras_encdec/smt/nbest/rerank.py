@@ -1,7 +1,7 @@
 """Sorts an n-best list by the weighted sums of its features."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import BinaryIO
 
 from keras_encdec.configuration import ConfigurationError, hyperparameter
@@ -16,7 +16,7 @@ from keras_encdec.formats import (
     replace_total,
 )
 from keras_encdec.formats.encodings import FileEncoding
-from keras_encdec.formats.feature_weights import check_weights
+from keras_encdec.formats.feature_weights import Weights, check_weights
 from keras_encdec.runtime.files import check_distinct_files
 from keras_encdec.runtime.progress import FileSummary, Progress
 from keras_encdec.smt.nbest.nbest_sentences import SentenceHypotheses, hypotheses_by_sentence, with_word_penalty
@@ -26,7 +26,6 @@ from keras_encdec.task_options import EncodingOption
 # disk with empty lines.
 MOST_MISSING = 1_000_000
 
-Weights = Mapping[str, Sequence[float]]
 FORMATS = ("nbest", "text")
 
 

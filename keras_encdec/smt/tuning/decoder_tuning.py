@@ -4,12 +4,12 @@ import dataclasses
 import os
 import pathlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from keras_encdec import __version__
 from keras_encdec.configuration import hyperparameter
 from keras_encdec.formats import FilePath
-from keras_encdec.formats.feature_weights import UNKNOWN_WORD_PENALTY, weights_text
+from keras_encdec.formats.feature_weights import UNKNOWN_WORD_PENALTY, Weights, weights_text
 from keras_encdec.formats.phrase_table import number_of_scores
 from keras_encdec.runtime.files import file_checksum, is_url, joined
 from keras_encdec.runtime.open_output import write_file
@@ -17,9 +17,8 @@ from keras_encdec.runtime.progress import Progress, ShowProgress
 from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.settings_files import read_record, write_json
 from keras_encdec.runtime.unfinished import new_folder
+from keras_encdec.smt.decoder.decoding_options import DecodingOptions, initial_weights
 from keras_encdec.smt.decoder.phrase_decoder import decode_nbest
-from keras_encdec.smt.decoder.phrase_options import initial_weights
-from keras_encdec.smt.decoder.phrase_search import DecodingOptions
 from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric, read_references
 from keras_encdec.smt.tuning.nbest_features import read_nbest_features
 from keras_encdec.smt.tuning.tune import TuningOptions, WeightSearchOptions, tune
@@ -104,7 +103,7 @@ def tune_decoder(
     phrase_table: FilePath,
     language_model: FilePath,
     output_dir: FilePath,
-    weights: Mapping[str, Sequence[float]] | None = None,
+    weights: Weights | None = None,
     options: DecoderTuningOptions | None = None,
     decoding: DecodingOptions | None = None,
     *,
@@ -157,11 +156,17 @@ def tune_decoder(
     if weights is None:
         weights = initial_weights(number_of_scores(phrase_table))
     initial = {name: [float(value) for value in numbers] for name, numbers in weights.items()}
-    task = _DecoderTask(
-        (source, phrase_table, language_model), references, metric, initial, options, decoding, progress
-    )
+
+    def tune_in(directory: FilePath, report: Callable[[TuningRound], object]) -> DecoderTuning:
+        with new_folder(directory) as folder:
+            decoder = _RecordedDecoder(folder, (source, phrase_table, language_model), decoding, progress)
+            rounds, is_converged = _tune_in_turns(decoder, references, metric, initial, options, report)
+            result = DecoderTuning(metric.label, tuple(rounds), is_converged)
+            _write(folder / "weights", result.weights, result.best.score)
+        return result
+
     if not is_url(output_dir):
-        return task.tune(output_dir, report)
+        return tune_in(output_dir, report)
     staged = StagedFolder(os.fspath(output_dir), existing=True, after_errors=True)
 
     def report_and_save(tuned: TuningRound) -> None:
@@ -169,35 +174,11 @@ def tune_decoder(
         report(tuned)
 
     with staged as folder:
-        tuning = task.tune(folder, report_and_save)
+        tuning = tune_in(folder, report_and_save)
     rounds = [
         dataclasses.replace(tuned, nbest=joined(output_dir, os.path.basename(tuned.nbest))) for tuned in tuning.rounds
     ]
     return dataclasses.replace(tuning, rounds=tuple(rounds))
-
-
-@dataclasses.dataclass(frozen=True)
-class _DecoderTask:
-    """The arguments of `tune_decoder`, without the directory that it writes to and the function that it reports to."""
-
-    files: tuple[FilePath, FilePath, FilePath]  # the sentences, the phrase table and the language model
-    references: Sequence[FilePath]
-    metric: CorpusMetric
-    weights: dict[str, list[float]]
-    options: DecoderTuningOptions
-    decoding: DecodingOptions
-    progress: ShowProgress
-
-    def tune(self, output_dir: FilePath, report: Callable[[TuningRound], object]) -> DecoderTuning:
-        """Tunes in a directory on this machine."""
-        with new_folder(output_dir) as folder:
-            decoder = _RecordedDecoder(folder, self.files, self.decoding, self.progress)
-            rounds, is_converged = _tune_in_turns(
-                decoder, self.references, self.metric, dict(self.weights), self.options, report
-            )
-            result = DecoderTuning(self.metric.label, tuple(rounds), is_converged)
-            _write(folder / "weights", result.weights, result.best.score)
-        return result
 
 
 def _tune_in_turns(
@@ -287,5 +268,5 @@ class _RecordedDecoder:
         write_json(self._record, {**self._made_with, "weights": weights})
 
 
-def _write(path: pathlib.Path, weights: Mapping[str, Sequence[float]], score: float) -> None:
+def _write(path: pathlib.Path, weights: Weights, score: float) -> None:
     write_file(path, weights_text(weights, f"{score:.2f} on the sentences").encode("utf-8", "surrogateescape"))

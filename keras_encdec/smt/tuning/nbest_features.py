@@ -12,6 +12,7 @@ import numpy.typing as npt
 from keras_encdec.errors import InputError, shortened
 from keras_encdec.formats import FilePath, InputLines, parse_features
 from keras_encdec.formats.encodings import FileEncoding
+from keras_encdec.formats.feature_weights import Weights
 from keras_encdec.formats.fields import LARGEST
 from keras_encdec.smt.evaluation.corpus_metric import Array, CorpusMetric, Indices
 from keras_encdec.smt.nbest.nbest_sentences import (
@@ -80,7 +81,7 @@ class NBestFeatures:
         """Computes the same score without sacrebleu; it differs by rounding only."""
         return float(self.metric.scores(self.counts[self.best(weights)].sum(axis=0)))
 
-    def to_array(self, weights: Mapping[str, Sequence[float]]) -> Array:
+    def to_array(self, weights: Weights) -> Array:
         """Converts weights by name to a float64 array `(values,)`; missing weights are 0."""
         return np.array(
             [value for name, length in self.lengths.items() for value in weights.get(name, [0.0] * length)], np.float64

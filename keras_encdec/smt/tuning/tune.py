@@ -10,7 +10,7 @@ import numpy as np
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.errors import InputError, shortened
 from keras_encdec.formats import FilePath, InputLines, open_output, read_nbest_weights
-from keras_encdec.formats.feature_weights import check_weights, weights_text
+from keras_encdec.formats.feature_weights import Weights, check_weights, weights_text
 from keras_encdec.formats.moses_ini import replace_moses_weights
 from keras_encdec.runtime.files import check_distinct_files, is_url, joined
 from keras_encdec.runtime.open_output import write_file
@@ -66,7 +66,7 @@ def tune(
     weights: FilePath | None = None,
     options: TuningOptions | None = None,
     *,
-    other_weights: Mapping[str, Sequence[float]] | None = None,
+    other_weights: Weights | None = None,
     test_nbest: Sequence[FilePath] = (),
     test_references: Sequence[FilePath] = (),
     report: Callable[[TunedWeights], object] = lambda tuned: None,
@@ -231,9 +231,9 @@ def _moses_ini(path: FilePath) -> str:
 
 def _initial_weights(
     lists: NBestFeatures,
-    weights: Mapping[str, Sequence[float]],
+    weights: Weights,
     unlisted: Set[str],
-    other_weights: Mapping[str, Sequence[float]],
+    other_weights: Weights,
     path: FilePath | None,
 ) -> Array:
     """Checks the initial weights against the features of the lists, and returns them as an array."""

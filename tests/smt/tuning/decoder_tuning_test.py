@@ -7,7 +7,7 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.formats import InputLines, parse_nbest_line, read_weights
 from keras_encdec.smt import decode_nbest, estimate_ngrams
-from keras_encdec.smt.decoder.phrase_options import initial_weights
+from keras_encdec.smt.decoder.decoding_options import initial_weights
 from keras_encdec.smt.tuning import decoder_tuning, tune_decoder
 
 pytest.importorskip("sacrebleu", reason="sacrebleu is not installed")
