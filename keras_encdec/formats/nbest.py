@@ -144,10 +144,7 @@ class NBestPairReader(_HypothesisReader[NBestPairRecord]):
     def _pairs(self, source_path: FilePath) -> Generator[NBestPairRecord]:
         sentences = self.sentences
         for record in self._hypotheses():
-            if record.id is None:
-                yield NBestPairRecord(record.raw, "", record.hypothesis, record.features, record.problem)
-                continue
-            if record.id >= len(sentences):
+            if record.id is not None and record.id >= len(sentences):
                 raise InputError(
                     f"found the id {record.id}",
                     f"expected at most {len(sentences) - 1}, as {os.fspath(source_path)} has {len(sentences):,} lines",
@@ -155,7 +152,7 @@ class NBestPairReader(_HypothesisReader[NBestPairRecord]):
                     self.lines.path,
                     self.lines.line_number,
                 )
-            source = sentences[record.id]
+            source = "" if record.id is None else sentences[record.id]
             yield NBestPairRecord(record.raw, source, record.hypothesis, record.features, record.problem)
 
 

@@ -1,6 +1,7 @@
 """Plain text: sentences, one per line, and pairs of text in tab-separated columns or in two files."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Generator, Sequence
 from typing import ClassVar
 
@@ -120,14 +121,10 @@ class ParallelReader(PairReader):
         self._target_lines.close()
 
     def records(self) -> Generator[PairRecord]:
-        source_lines, target_lines = self.lines, self._target_lines
-        # The source is at most one line ahead of the target. None marks the end of a file.
-        source, target = next(iter(source_lines), None), next(iter(target_lines), None)
-        while source is not None and target is not None:
+        for source, target in itertools.zip_longest(self.lines, self._target_lines):
+            if source is None or target is None:
+                raise unequal_lines(self.lines, self._target_lines)
             yield self._pair(source, target)
-            source, target = next(iter(source_lines), None), next(iter(target_lines), None)
-        if source is not None or target is not None:
-            raise unequal_lines(source_lines, target_lines)
 
     def _pair(self, source: bytes, target: bytes) -> PairRecord:
         source = source.removesuffix(b"\r")
