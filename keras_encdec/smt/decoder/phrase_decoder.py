@@ -8,7 +8,7 @@ import os
 import pickle
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import BinaryIO, NamedTuple
 
 from keras_encdec import __version__
@@ -268,35 +268,27 @@ def _translate_shard(decoder: "_Decoder", encoding: str | None, shard: Shard) ->
 
 def _decode_in_order(task: _Task, sentences: list[list[str]], file: BinaryIO, progress: ShowProgress) -> _Written:
     """Translates the sentences from the first to the last and writes the list."""
-    lines, unknown_words = 0, 0
-    work = CountedWork(len(sentences))
-    with _translations(task, sentences) as batches, progress(work, "sentences") as shown:
-        for number, batch in batches:
-            file.writelines(batch.lines)
-            lines += len(batch.lines)
-            unknown_words += batch.unknown_words
-            work.size_done += number
-            shown.add(number)
-    return _Written(lines, unknown_words)
-
-
-@contextlib.contextmanager
-def _translations(task: _Task, sentences: list[list[str]]) -> Iterator[Iterator[tuple[int, _Translated]]]:
-    """Yields the number of sentences in each batch and their translations, in order."""
     numbered = list(enumerate(sentences))
     batches = [numbered[first : first + _SENTENCES_IN_BATCH] for first in range(0, len(numbered), _SENTENCES_IN_BATCH)]
     number_of_processes = min(task.options.number_of_processes or available_processors(), len(batches))
+    number_of_lines = unknown_words = 0
+    work = CountedWork(len(sentences))
     with tempfile.TemporaryDirectory(prefix="encdec-decode-") as folder, unfinished(folder):
         path = os.path.join(folder, "task")
-        with open(path, "wb") as file:
-            pickle.dump(task, file, protocol=pickle.HIGHEST_PROTOCOL)
+        with open(path, "wb") as task_file:
+            pickle.dump(task, task_file, protocol=pickle.HIGHEST_PROTOCOL)
         try:
-            with processes(number_of_processes) as executor:
-                translate = functools.partial(_translate, path)
-                translated = in_order(executor, translate, batches, number_of_processes + 1)
-                yield zip(map(len, batches), translated, strict=True)
+            with processes(number_of_processes) as executor, progress(work, "sentences") as shown:
+                translated = in_order(executor, functools.partial(_translate, path), batches, number_of_processes + 1)
+                for batch, (lines, unknown) in zip(batches, translated, strict=True):
+                    file.writelines(lines)
+                    number_of_lines += len(lines)
+                    unknown_words += unknown
+                    work.size_done += len(batch)
+                    shown.add(len(batch))
         finally:
             _decoder.cache_clear()
+    return _Written(number_of_lines, unknown_words)
 
 
 def _translate(path: str, batch: list[tuple[int, list[str]]]) -> _Translated:
