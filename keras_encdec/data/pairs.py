@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from keras_encdec.data.alignment import align, check_aligner, longest_sentence, number_of_rounds
 from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.formats import PairFormat, Record, RecordReader, model_words, pair_format
-from keras_encdec.formats.alignments import AlignedWordPair, Links, LinksLine, embedded_links, links_from_file
+from keras_encdec.formats.alignments import AlignedWordPair, Links, embedded_links, links_from_file
 from keras_encdec.formats.pair_format import WordPair
 from keras_encdec.formats.record_reader import LEFT_OUT
 from keras_encdec.runtime.progress import CountedInput, CountedWork, Progress, ShowProgress, counted
@@ -85,6 +85,21 @@ def record_words(
     # Only some formats separate factors by "|". In other formats it is an ordinary character.
     factored = pair_format.is_factored
     return ((model_words(record.source, factored), model_words(record.target, factored)) for record in records)
+
+
+def words_with(
+    items: Iterable[tuple[Record, Item]], pair_format: PairFormat, tokenizer: Tokenizer | None = None
+) -> Iterator[tuple[WordPair, Item]]:
+    """Yields the words of well-formed records, see `record_words`, each with what was given with its record."""
+    waiting: collections.deque[Item] = collections.deque()
+
+    def records() -> Iterator[Record]:
+        for record, item in items:
+            waiting.append(item)  # a tokenizer takes only text, and reads ahead
+            yield record
+
+    for pair in record_words(records(), pair_format, tokenizer):
+        yield pair, waiting.popleft()
 
 
 def _tokenized(records: Iterable[Record], tokenizer: Tokenizer) -> Iterator[WordPair]:
@@ -165,24 +180,13 @@ def open_aligned_pairs(
     with known.open_reader(path, source_path, encoding, on_error) as reader:
         reader.kept = LEFT_OUT
         records = links_from_file(reader, alignment) if alignment else embedded_links(reader, known)
-        waiting: collections.deque[LinksLine] = collections.deque()
-        pairs = record_words(_records(records, waiting), known, tokenizer)
-        yield _counted(_linked(pairs, waiting, reverse), reader.lines, "pairs", progress), reader
-
-
-def _records(records: Iterable[tuple[Record, LinksLine]], waiting: collections.deque[LinksLine]) -> Iterator[Record]:
-    """Yields the records, and appends their links to a queue, as the tokenizer takes only text and reads ahead."""
-    for record, links in records:
-        waiting.append(links)
-        yield record
-
-
-def _linked(
-    pairs: Iterable[WordPair], waiting: collections.deque[LinksLine], reverse: bool
-) -> Iterator[AlignedWordPair]:
-    for source, target in pairs:
-        links = waiting.popleft().parse(len(source), len(target))
-        yield (target, source, [(j, i) for i, j in links]) if reverse else (source, target, links)
+        linked = (
+            (source, target, line.parse(len(source), len(target)))
+            for (source, target), line in words_with(records, known, tokenizer)
+        )
+        if reverse:
+            linked = ((target, source, [(j, i) for i, j in links]) for source, target, links in linked)
+        yield _counted(linked, reader.lines, "pairs", progress), reader
 
 
 def _aligned(

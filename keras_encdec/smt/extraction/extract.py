@@ -46,8 +46,8 @@ from keras_encdec.smt.extraction.phrase_runs import PAIRS_IN_PARTITION, Range, R
 from keras_encdec.smt.extraction.sentence_batches import (
     DIRECTIONS,
     SentenceBatches,
-    SentencePairReader,
     align_direction,
+    read_sentence_pairs,
 )
 
 
@@ -135,8 +135,7 @@ def extract_phrase_table(
     start = time.monotonic()
     with open_output(output) as file, _temporary_folder(output) as folder:
         sentences = SentenceBatches(folder)
-        text = SentencePairReader(input, format, source, alignment, options)
-        text.read(sentences, progress)
+        left_out = read_sentence_pairs(sentences, input, format, source, alignment, options, progress)
         number_of_processes = options.number_of_processes or available_processors()
         with processes(number_of_processes) as executor:
             job = ExtractionJob(executor, folder, progress, number_of_processes)
@@ -146,7 +145,7 @@ def extract_phrase_table(
             lines = job.score(file, options.smoothing)
         forget_tables()
     pairs = sum(sentences.lengths)
-    return ExtractSummary(lines, time.monotonic() - start, output, pairs, occurrences, text.left_out)
+    return ExtractSummary(lines, time.monotonic() - start, output, pairs, occurrences, left_out)
 
 
 def _check_aligner(aligner: str, max_sentence_length: int) -> None:

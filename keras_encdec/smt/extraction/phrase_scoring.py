@@ -4,6 +4,7 @@ In Moses's letters, which the phrase table format keeps, f is the source and e t
 """
 
 import dataclasses
+import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
@@ -115,7 +116,7 @@ def score_merged(keys: Iterable[tuple[bytes, int]], lexical: LexicalTable) -> Sc
     Returns:
         ScoredPhrases.
     """
-    parser = _AlignmentParser()
+    positions = functools.lru_cache(_MOST_PARSED)(_positions)
     phrases: list[bytes] = []
     alignments: list[bytes] = []
     weights: list[tuple[float, float]] = []
@@ -129,9 +130,9 @@ def score_merged(keys: Iterable[tuple[bytes, int]], lexical: LexicalTable) -> Sc
             lengths = len(source_words), len(target_words)
             if len(variants) == 1:
                 _, _, links, count = variants[0]
-                by_source, by_target = parser.parse(links, *lengths)
+                by_source, by_target = positions(links, *lengths)
             else:
-                parsed = [(pair[3], parser.parse(pair[2], *lengths)) for pair in variants]
+                parsed = [(pair[3], positions(pair[2], *lengths)) for pair in variants]
                 by_source, by_target = (max((count, by[side]) for count, by in parsed)[1] for side in (0, 1))
                 links, count = _links(by_target), sum(pair[3] for pair in variants)
             phrases.append(source + SEPARATOR + target)
@@ -189,27 +190,15 @@ def score_phrases(
         yield line.decode()
 
 
-class _AlignmentParser:
-    """Parses alignments, and caches the parsed ones."""
-
-    def __init__(self) -> None:
-        self._parsed: dict[tuple[bytes, int, int], tuple[Positions, Positions]] = {}
-
-    def parse(self, links: bytes, source_length: int, target_length: int) -> tuple[Positions, Positions]:
-        """Returns the target positions of each source word, and the source positions of each target word."""
-        key = links, source_length, target_length
-        parsed = self._parsed.get(key)
-        if parsed is None:
-            if len(self._parsed) >= _MOST_PARSED:
-                self._parsed.clear()
-            by_source: list[list[int]] = [[] for _ in range(source_length)]
-            by_target: list[list[int]] = [[] for _ in range(target_length)]
-            for link in links.split():
-                i, j = map(int, link.split(b"-"))
-                by_source[i].append(j)
-                by_target[j].append(i)
-            parsed = self._parsed[key] = _sorted_positions(by_source), _sorted_positions(by_target)
-        return parsed
+def _positions(links: bytes, source_length: int, target_length: int) -> tuple[Positions, Positions]:
+    """Returns the target positions of each source word, and the source positions of each target word."""
+    by_source: list[list[int]] = [[] for _ in range(source_length)]
+    by_target: list[list[int]] = [[] for _ in range(target_length)]
+    for link in links.split():
+        i, j = map(int, link.split(b"-"))
+        by_source[i].append(j)
+        by_target[j].append(i)
+    return _sorted_positions(by_source), _sorted_positions(by_target)
 
 
 def _sorted_positions(by_word: Sequence[Sequence[int]]) -> Positions:

@@ -1,17 +1,16 @@
 """Stores parallel sentences on disk, in batches that several processes work on at the same time."""
 
-import collections
 import os
 from collections.abc import Callable, Iterable, Iterator
 
 from keras_encdec.data.alignment import directional_links, symmetrize, train_aligner
-from keras_encdec.data.pairs import record_words
+from keras_encdec.data.pairs import words_with
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats.alignments import Links, LinksLine, links_from_file
 from keras_encdec.formats.encodings import FileEncoding, escape
 from keras_encdec.formats.format_registry import pair_format
 from keras_encdec.formats.pair_format import Record, WordPair
-from keras_encdec.formats.record_reader import LEFT_OUT, RecordReader
+from keras_encdec.formats.record_reader import LEFT_OUT
 from keras_encdec.runtime.progress import ShowProgress
 from keras_encdec.smt.extraction.extraction_options import ExtractionOptions, raw_text_tokenizer
 from keras_encdec.smt.extraction.lexical_table import NULL
@@ -143,97 +142,70 @@ def _path(folder: str, *parts: object) -> str:
     return os.path.join(folder, ".".join(map(str, parts)))
 
 
-class SentencePairReader:
-    """Reads parallel text, and optionally the file of its links, into SentenceBatches.
+def read_sentence_pairs(
+    sentences: SentenceBatches,
+    path: FilePath,
+    format: str,
+    source: FilePath | None,
+    alignment: FilePath | None,
+    options: ExtractionOptions,
+    progress: ShowProgress,
+) -> int:
+    """Reads parallel text, and its links if there is a file of them, into batches.
 
     Args:
-        path, format, source, alignment, options: see `extract_phrase_table`, where `path` is called `input`.
+        sentences: SentenceBatches, still empty.
+        path, format, source, alignment, options, progress: see `extract_phrase_table`, where `path` is called `input`.
 
-    Attributes:
-        left_out: int. Number of lines left out: malformed, empty or too long.
+    Returns:
+        int. Number of lines left out: malformed, empty or too long.
+
+    Raises:
+        InputError: if the text or the alignment cannot be used.
     """
-
-    def __init__(
-        self,
-        path: FilePath,
-        format: str,
-        source: FilePath | None,
-        alignment: FilePath | None,
-        options: ExtractionOptions,
-    ) -> None:
-        self.left_out = 0
-        self._path, self._format, self._source, self._alignment = path, pair_format(format), source, alignment
-        self._options, self._encoding = options, FileEncoding(options.encoding)
-        self._tokenizer = raw_text_tokenizer(options)
-        self._paths = source or path, path
-
-    def read(self, sentences: SentenceBatches, progress: ShowProgress) -> None:
-        """Adds all sentence pairs to the batches, and finishes the batches.
-
-        Args:
-            sentences: SentenceBatches, still empty.
-            progress: see `extract_phrase_table`.
-
-        Raises:
-            InputError: if the text or the alignment cannot be used.
-        """
-        with self._format.open_reader(
-            self._path, self._source, self._options.encoding, self._options.on_error
-        ) as reader:
-            reader.kept = LEFT_OUT
-            # The tokenizer reads ahead, so each pair's links and line number wait here.
-            waiting: collections.deque[tuple[LinksLine | None, int]] = collections.deque()
-            if self._alignment:
-                records: Iterable[tuple[Record, LinksLine | None]] = links_from_file(reader, self._alignment)
-            else:
-                records = ((record, None) for record in reader if record.problem is None)
-            with progress(reader.lines, "sentence pairs") as shown:
-                for pair in record_words(_texts(records, waiting, reader), self._format, self._tokenizer):
-                    self._add(sentences, pair, *waiting.popleft())
-                    shown.add(1)
-            self.left_out += reader.malformed
-            if not sentences.vocabulary.keys() - {NULL}:
-                raise InputError(
-                    "found no sentence pair to extract phrases from",
-                    "expected at least one",
-                    "check that the input is parallel text",
-                    reader.lines.path,
-                )
-        sentences.finish()
-
-    def _add(self, sentences: SentenceBatches, pair: WordPair, links: LinksLine | None, line: int) -> None:
-        if not self._usable(pair, line):
-            return
-        source, target = (
-            self._encoding.encode_line(escape(" ".join(words)), path, line)
-            for words, path in zip(pair, self._paths, strict=True)
-        )
-        sentences.add(source, target, links and links.parse(*map(len, pair)))
-
-    def _usable(self, pair: WordPair, line: int) -> bool:
-        """Returns whether to use a pair; raises for a pair that `--on_error=stop` does not allow."""
-        remedy = "or give --on_error=keep to leave such lines out"
-        for words, path in zip(pair, self._paths, strict=True):
-            problem = None
-            if not words:
-                problem = "found an empty sentence", "expected words", f"remove the pair, {remedy}"
-            elif len(words) > self._options.max_sentence_length:
-                expected = f"expected at most {self._options.max_sentence_length}"
-                problem = f"found {len(words)} words", expected, f"raise --max_sentence_length, {remedy}"
-            if problem and self._options.on_error == "stop":
-                raise InputError(*problem, path, line)
-            if problem:
-                self.left_out += 1
-                return False
-        return True
+    known, tokenizer, encoding = pair_format(format), raw_text_tokenizer(options), FileEncoding(options.encoding)
+    paths, left_out = (source or path, path), 0
+    with known.open_reader(path, source, options.encoding, options.on_error) as reader:
+        reader.kept = LEFT_OUT
+        if alignment:
+            records: Iterable[tuple[Record, LinksLine | None]] = links_from_file(reader, alignment)
+        else:
+            records = ((record, None) for record in reader if record.problem is None)
+        numbered = ((record, (links, reader.lines.line_number)) for record, links in records)
+        with progress(reader.lines, "sentence pairs") as shown:
+            for pair, (links, line) in words_with(numbered, known, tokenizer):
+                if _is_usable(pair, options, paths, line):
+                    sides = [
+                        encoding.encode_line(escape(" ".join(words)), file, line)
+                        for words, file in zip(pair, paths, strict=True)
+                    ]
+                    sentences.add(sides[0], sides[1], links and links.parse(*map(len, pair)))
+                else:
+                    left_out += 1
+                shown.add(1)
+        if not sentences.vocabulary.keys() - {NULL}:
+            raise InputError(
+                "found no sentence pair to extract phrases from",
+                "expected at least one",
+                "check that the input is parallel text",
+                reader.lines.path,
+            )
+    sentences.finish()
+    return left_out + reader.malformed
 
 
-def _texts(
-    records: Iterable[tuple[Record, LinksLine | None]],
-    waiting: collections.deque[tuple[LinksLine | None, int]],
-    reader: RecordReader[Record],
-) -> Iterator[Record]:
-    """Yields the records, and appends the links and the line number of each to `waiting`."""
-    for record, links in records:
-        waiting.append((links, reader.lines.line_number))
-        yield record
+def _is_usable(pair: WordPair, options: ExtractionOptions, paths: tuple[FilePath, FilePath], line: int) -> bool:
+    """Returns whether to use a pair; raises InputError for a pair that `on_error="stop"` does not allow."""
+    remedy = "or give --on_error=keep to leave such lines out"
+    for words, path in zip(pair, paths, strict=True):
+        if not words:
+            problem = "found an empty sentence", "expected words", f"remove the pair, {remedy}"
+        elif len(words) > options.max_sentence_length:
+            expected = f"expected at most {options.max_sentence_length}"
+            problem = f"found {len(words)} words", expected, f"raise --max_sentence_length, {remedy}"
+        else:
+            continue
+        if options.on_error == "stop":
+            raise InputError(*problem, path, line)
+        return False
+    return True
