@@ -118,15 +118,14 @@ def evaluate_alignments(
     expected = _read(reference)
     files = {name: _read(path) for name, path in systems.items()}
     further = _read(possible) if possible is not None else None
-    every = [expected, *files.values(), *([further] if further else [])]
-    sentences = _number_of_sentences(every)
+    sentences = _number_of_sentences([expected, *files.values(), *([further] if further else [])])
     scores = []
-    for name, found in files.items():
+    for name, file in files.items():
         totals = [0] * 5
         for number in range(sentences):
             sure, allowed = expected.of(number)
             allowed = allowed | further.of(number).possible if further else allowed
-            links = found.of(number).possible
+            links = file.of(number).possible
             row = len(links), len(sure), len(allowed), len(links & sure), len(links & allowed)
             totals = [total + one for total, one in zip(totals, row, strict=True)]
         score = AlignmentScore(name, totals[0], totals[1], totals[2], totals[3], totals[4], sentences)
@@ -209,7 +208,7 @@ def _read(path: FilePath) -> _LinksFile:
 
 
 def _read_moses(path: FilePath, lines: Iterator[tuple[int, bytes]]) -> _LinksFile:
-    made: dict[int, SentenceLinks] = {}
+    by_sentence: dict[int, SentenceLinks] = {}
     for number, line in lines:
         sure, possible = set(), set()
         for text in split_tokens(line):
@@ -221,8 +220,8 @@ def _read_moses(path: FilePath, lines: Iterator[tuple[int, bytes]]) -> _LinksFil
             possible.add(link)
             if match[2] == b"-":
                 sure.add(link)
-        made[len(made)] = SentenceLinks(frozenset(sure), frozenset(possible))
-    return _LinksFile(path, made, len(made))
+        by_sentence[len(by_sentence)] = SentenceLinks(frozenset(sure), frozenset(possible))
+    return _LinksFile(path, by_sentence, len(by_sentence))
 
 
 def _read_naacl(path: FilePath, lines: Iterator[tuple[int, bytes]]) -> _LinksFile:
@@ -240,15 +239,15 @@ def _read_naacl(path: FilePath, lines: Iterator[tuple[int, bytes]]) -> _LinksFil
         possible.setdefault(sentence, set()).add((link[0], link[1]))
         if match[4] != b"P":
             sure.setdefault(sentence, set()).add((link[0], link[1]))
-    made = {
+    by_sentence = {
         sentence: SentenceLinks(frozenset(sure.get(sentence, ())), frozenset(links))
         for sentence, links in possible.items()
     }
-    return _LinksFile(path, made, None)
+    return _LinksFile(path, by_sentence, None)
 
 
 def _read_giza(path: FilePath, lines: Iterator[tuple[int, bytes]]) -> _LinksFile:
-    made: dict[int, SentenceLinks] = {}
+    by_sentence: dict[int, SentenceLinks] = {}
     line_of_pair: dict[int, int] = {}
     for number, line in lines:
         if not line:
@@ -268,7 +267,7 @@ def _read_giza(path: FilePath, lines: Iterator[tuple[int, bytes]]) -> _LinksFile
                 last if head else number,
             )
         pair = int(head[1])
-        if pair in made:
+        if pair in by_sentence:
             raise InputError(
                 f"found sentence pair {pair} again, as on line {line_of_pair[pair]}",
                 "expected each pair once",
@@ -276,11 +275,18 @@ def _read_giza(path: FilePath, lines: Iterator[tuple[int, bytes]]) -> _LinksFile
                 path,
                 number,
             )
-        made[pair], line_of_pair[pair] = SentenceLinks(links, links), number
+        by_sentence[pair], line_of_pair[pair] = SentenceLinks(links, links), number
     # MGIZA writes parts whose pairs alternate, so that a file that was joined from them is not in the order of pairs.
-    pairs = sorted(made)
-    _check_all_pairs(pairs, path)
-    return _LinksFile(path, {index: made[pair] for index, pair in enumerate(pairs)}, len(made))
+    pairs = sorted(by_sentence)
+    for pair, following in itertools.pairwise(pairs):
+        if following != pair + 1:
+            raise InputError(
+                f"found no sentence pair {pair + 1}, but pairs {pairs[0]} and {pairs[-1]}",
+                "expected all pairs between the first and the last",
+                "join all parts of the file",
+                path,
+            )
+    return _LinksFile(path, {index: by_sentence[pair] for index, pair in enumerate(pairs)}, len(by_sentence))
 
 
 def _giza_links(line: bytes, source_length: int, target_length: int) -> frozenset[Link] | None:
@@ -292,15 +298,3 @@ def _giza_links(line: bytes, source_length: int, target_length: int) -> frozense
         (source, int(target) - 1) for source, (_, targets) in enumerate(words[1:]) for target in split_tokens(targets)
     )
     return links if all(0 <= target < target_length for _, target in links) else None
-
-
-def _check_all_pairs(pairs: Sequence[int], path: FilePath) -> None:
-    """Raises InputError if a number between the first and the last of sorted numbers of pairs is missing."""
-    for pair, following in itertools.pairwise(pairs):
-        if following != pair + 1:
-            raise InputError(
-                f"found no sentence pair {pair + 1}, but pairs {pairs[0]} and {pairs[-1]}",
-                "expected all pairs between the first and the last",
-                "join all parts of the file",
-                path,
-            )

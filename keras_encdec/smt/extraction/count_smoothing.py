@@ -67,7 +67,8 @@ class CountSmoothing:
     """
 
     def __init__(self, name: str, counts_of_counts: Sequence[int]) -> None:
-        check_smoothing(name)
+        if name not in SMOOTHINGS:
+            raise ConfigurationError("found {smoothing}=%r, expected one of %s", name, ", ".join(SMOOTHINGS))
         self._name, self._total = name, np.float32(counts_of_counts[0])
         pairs_by_count = np.zeros(MAX_COUNTED + 1, np.float32)
         given = counts_of_counts[1 : MAX_COUNTED + 1]
@@ -103,12 +104,6 @@ class CountSmoothing:
         kept = len(self._factors) - 1  # counts from here on are not discounted
         factors = self._factors[np.minimum(joint, kept).astype(int)]
         return np.where(joint < kept, factors, np.float32(1))
-
-
-def check_smoothing(name: str) -> None:
-    """Raises ConfigurationError, a ValueError, unless the name is in `SMOOTHINGS`."""
-    if name not in SMOOTHINGS:
-        raise ConfigurationError("found {smoothing}=%r, expected one of %s", name, ", ".join(SMOOTHINGS))
 
 
 def _good_turing_factors(pairs_by_count: Float32) -> Float32:

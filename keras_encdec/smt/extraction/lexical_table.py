@@ -1,5 +1,6 @@
 """Word translation probabilities, and the lexical weights computed from them."""
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -16,20 +17,20 @@ Links = Iterable[tuple[int, int]]
 Integers = npt.NDArray[np.int64]
 
 
+@dataclasses.dataclass(frozen=True)
 class WordPairCounts:
     """Counts how often words are aligned to one another, in two arrays, which take a 16th of the memory of a dict.
 
     An alignment point counts once for its two words. A word without a point counts once as aligned to NULL (Koehn, Och
     and Marcu 2003, section 4.4).
 
-    Args:
-        pairs: int64 array. Pairs of word numbers, sorted. Defaults to no pairs.
-        counts: int64 array of the same length. The count of each pair. Defaults to no counts.
+    Attributes:
+        pairs: int64 array. Pairs of word numbers, sorted.
+        counts: int64 array of the same length. The count of each pair.
     """
 
-    def __init__(self, pairs: Integers | None = None, counts: Integers | None = None) -> None:
-        self.pairs = np.empty(0, np.int64) if pairs is None else pairs
-        self.counts = np.empty(0, np.int64) if counts is None else counts
+    pairs: Integers
+    counts: Integers
 
     @classmethod
     def of_sentences(
