@@ -177,16 +177,14 @@ class ProgressRecord:
 
     def _check_replaceable(self) -> None:
         """Checks that the file is missing, or the record of an earlier task: a wrong path must not destroy a file."""
-        assert self._path
-        if exists(self._path) and not self._is_ours(self._path):
+        path = self._path
+        if not path or not exists(path):
+            return
+        may_be_ours = self._is_remote or (os.path.isfile(path) and os.path.getsize(path) <= _MOST_BYTES)
+        if not may_be_ours or "eta_seconds" not in read_record(path):
             remedy = "name another file for the progress, or remove this one"
             found = "found a file that is not a progress record"
-            raise InputError(found, "expected a progress record to replace, or no file", remedy, self._path)
-
-    def _is_ours(self, path: str) -> bool:
-        if not self._is_remote and (not os.path.isfile(path) or os.path.getsize(path) > _MOST_BYTES):
-            return False
-        return "eta_seconds" in read_record(path)
+            raise InputError(found, "expected a progress record to replace, or no file", remedy, path)
 
     def _pass_on(self, call: "Callable[[ProgressRecord], None]") -> None:
         if self._outer is not None:
