@@ -3,16 +3,13 @@
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, Self
 
-import numpy as np
 import tensorflow as tf
 
 from keras_encdec.backend.types import Encoded, Memory, SearchState, State, Structure
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.search_batches import LENGTH_FACTOR, SHORTEST_LIMIT
-from keras_encdec.export.phrase_ids import word_table
 from keras_encdec.export.scoring_graph import Tensors, sequential_loop
-from keras_encdec.text.lexical_shortlist import LexicalShortlist
-from keras_encdec.text.vocabulary import END, FIRST_WORD, PADDING, Vocabulary
+from keras_encdec.text.vocabulary import END, PADDING
 
 # Maximum number of target sequences that are extended together, unless one source needs more.
 MOST_ROWS = 256
@@ -292,52 +289,3 @@ def alignment_text(ids: tf.Tensor, links: tf.Tensor) -> tf.Tensor:
     text = tf.strings.join([tf.strings.as_string(links), tf.strings.as_string(position)], separator="-")
     joined = tf.strings.reduce_join(tf.where(is_word, text + " ", ""), axis=-1)
     return tf.strings.strip(joined)
-
-
-class ServedShortlist:
-    """Finds the words that may follow, as `LexicalShortlist` does.
-
-    Args:
-        shortlist: LexicalShortlist.
-        vocabulary: Vocabulary of the targets.
-
-    Attributes:
-        resources: list of the table and the variable that `allowed` uses. They must be saved with it.
-    """
-
-    def __init__(self, shortlist: LexicalShortlist, vocabulary: Vocabulary) -> None:
-        always = np.zeros(FIRST_WORD + len(vocabulary), bool)
-        always[:FIRST_WORD] = always[shortlist.always_allowed_ids] = True
-        self._always = always
-        lists = list(shortlist.translation_ids.values())
-        words = list(shortlist.translation_ids)
-        # A source word that is also a target word may be copied.
-        numbers = {word: number for number, word in enumerate(words)}
-        for i, word in enumerate(vocabulary.words, start=FIRST_WORD):
-            if word in numbers:
-                lists[numbers[word]] = np.append(lists[numbers[word]], np.int32(i))
-            else:
-                words.append(word)
-                lists.append(np.array([i], np.int32))
-        width = max(map(len, lists), default=0)
-        # The last row serves all other words.
-        rows = [np.pad(ids, (0, width - len(ids)), constant_values=PADDING) for ids in lists]
-        self._rows = tf.Variable(np.array([*rows, np.zeros(width)], np.int32), trainable=False)
-        self._table = word_table(words, len(words))
-        self.resources = [self._table, self._rows]
-
-    def allowed(self, words: tf.Tensor) -> tf.Tensor:
-        """Returns which ids may follow in the targets of each source.
-
-        Args:
-            words: string tensor `(sources, s)`, padded with "".
-
-        Returns:
-            boolean tensor `(sources, ids)`.
-        """
-        sources = tf.shape(words)[0]
-        ids = tf.reshape(tf.gather(self._rows, self._table.lookup(words)), tf.stack([sources, -1]))
-        row = tf.broadcast_to(tf.range(sources)[:, None], tf.shape(ids))
-        shape = tf.stack([sources, len(self._always)])
-        marked = tf.scatter_nd(tf.stack([row, ids], axis=-1), tf.ones_like(ids), shape) > 0
-        return marked | self._always

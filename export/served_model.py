@@ -13,11 +13,11 @@ from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.sampler_registry import RegisteredSampler, registered_samplers
 from keras_encdec.export.phrase_ids import PhraseIds, Phrases, checked_utf8, checked_vector
 from keras_encdec.export.scoring_graph import Tensors, encode_in_graph, score_in_graph
-from keras_encdec.export.search_graph import ServedShortlist, alignment_text, search_in_graph, target_limits
+from keras_encdec.export.search_graph import alignment_text, search_in_graph, target_limits
 from keras_encdec.export.serving_config import ServingConfig
 from keras_encdec.export.stored_weights import StoredWeights
 from keras_encdec.export.unknown_words import ServedReplacement, spell_in_graph
-from keras_encdec.export.word_translations import ServedTranslations
+from keras_encdec.export.word_translations import ServedShortlist, ServedTranslations
 from keras_encdec.model_config import SOURCE_VOCABULARY, TARGET_VOCABULARY
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.log_probs import sequence_log_probs

@@ -1,14 +1,63 @@
-"""Lets translations of source words compete with the spellings of a served model, with core TensorFlow operations."""
+"""Translations of source words in a served model, with core TensorFlow operations: shortlists and unknown words."""
+
+from collections.abc import Collection
 
 import numpy as np
 import tensorflow as tf
 
 from keras_encdec.decoding.unknown_speller import LOWEST_LOG_PROB, TRANSLATIONS
-from keras_encdec.export.phrase_ids import PhraseIds, word_table
+from keras_encdec.export.phrase_ids import PhraseIds
 from keras_encdec.export.scoring_graph import spelling_log_probs
 from keras_encdec.models.characters import Speller
-from keras_encdec.text.lexical_shortlist import RareTranslations
-from keras_encdec.text.vocabulary import END, PADDING, SPELLING_WIDTH, Vocabulary, spelled
+from keras_encdec.text.lexical_shortlist import LexicalShortlist, RareTranslations
+from keras_encdec.text.vocabulary import END, FIRST_WORD, PADDING, SPELLING_WIDTH, Vocabulary, spelled
+
+
+class ServedShortlist:
+    """Finds the words that may follow, as `LexicalShortlist` does.
+
+    Args:
+        shortlist: LexicalShortlist.
+        vocabulary: Vocabulary of the targets.
+
+    Attributes:
+        resources: list of the table and the variable that `allowed` uses. They must be saved with it.
+    """
+
+    def __init__(self, shortlist: LexicalShortlist, vocabulary: Vocabulary) -> None:
+        always = np.zeros(FIRST_WORD + len(vocabulary), bool)
+        always[:FIRST_WORD] = always[shortlist.always_allowed_ids] = True
+        self._always = always
+        lists = list(shortlist.translation_ids.values())
+        words = list(shortlist.translation_ids)
+        # A source word that is also a target word may be copied.
+        numbers = {word: number for number, word in enumerate(words)}
+        for i, word in enumerate(vocabulary.words, start=FIRST_WORD):
+            if word in numbers:
+                lists[numbers[word]] = np.append(lists[numbers[word]], np.int32(i))
+            else:
+                words.append(word)
+                lists.append(np.array([i], np.int32))
+        width = max(map(len, lists), default=0)
+        # The last row serves all other words.
+        rows = [np.pad(ids, (0, width - len(ids)), constant_values=PADDING) for ids in lists]
+        self._rows = tf.Variable(np.array([*rows, np.zeros(width)], np.int32), trainable=False)
+        self._table = _word_table(words, len(words))
+        self.resources = [self._table, self._rows]
+
+    def allowed(self, words: tf.Tensor) -> tf.Tensor:
+        """Returns which ids may follow in the targets of each source.
+
+        Args:
+            words: string tensor `(sources, s)`, padded with "".
+
+        Returns:
+            boolean tensor `(sources, ids)`.
+        """
+        sources = tf.shape(words)[0]
+        ids = tf.reshape(tf.gather(self._rows, self._table.lookup(words)), tf.stack([sources, -1]))
+        marked = tf.scatter_nd(_with_rows(ids), tf.ones_like(ids), tf.stack([sources, len(self._always)])) > 0
+        return marked | self._always
 
 
 class ServedTranslations:
@@ -41,7 +90,7 @@ class ServedTranslations:
         self._ids, self._probabilities, self._spellings = (
             tf.Variable(table, trainable=False) for table in (ids, probabilities, spellings)
         )
-        self._rows, self._numbers = word_table(translations, len(translations)), word_table(targets, -1)
+        self._rows, self._numbers = _word_table(translations, len(translations)), _word_table(targets, -1)
         self.resources = [self._rows, self._numbers, self._ids, self._probabilities, self._spellings]
 
     def best(
@@ -141,3 +190,10 @@ def _with_rows(columns: tf.Tensor) -> tf.Tensor:
     """Returns the indices of elements of a matrix, `(rows, n, 2)`, from those of their columns, `(rows, n)`."""
     rows = tf.broadcast_to(tf.range(tf.shape(columns)[0])[:, None], tf.shape(columns))
     return tf.stack([rows, columns], axis=-1)
+
+
+def _word_table(words: Collection[str], default: int) -> tf.lookup.StaticHashTable:
+    """Makes a table of the indices of words, int64; other words have the default."""
+    keys = tf.constant([word.encode("utf-8", "surrogateescape") for word in words], tf.string, (len(words),))
+    indices = tf.lookup.KeyValueTensorInitializer(keys, tf.range(len(words), dtype=tf.int64))
+    return tf.lookup.StaticHashTable(indices, default)

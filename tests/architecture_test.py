@@ -248,6 +248,7 @@ TESTED_WITH = {
     "export/client/queries": "export/client/score_file_with_server_test.py",
     "export/comparison": "export/verification_test.py",
     "export/scoring_graph": "export/served_model_test.py",
+    "export/word_translations": "export/served_model_characters_test.py",
     "formats/alignments": "data/pairs_alignment_test.py",
     "layers/attention_step": "models/attention_decoder_test.py",
     "models/contract": "scoring/scorer_contract_test.py",

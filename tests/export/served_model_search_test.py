@@ -7,9 +7,9 @@ from toy_served_model import MAX_TOKENS, SOURCES, TARGET_WORDS, call
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding import BeamSampler, TextGenerator
-from keras_encdec.export.search_graph import ServedShortlist
 from keras_encdec.export.served_model import ServedModel
 from keras_encdec.export.serving_config import ServingConfig
+from keras_encdec.export.word_translations import ServedShortlist
 from keras_encdec.text.lexical_shortlist import LexicalShortlist
 from keras_encdec.text.vocabulary import FIRST_WORD, Vocabulary
 

@@ -6,7 +6,7 @@ import tensorflow as tf
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from keras_encdec.export.phrase_ids import CharacterIds
+from keras_encdec.export.character_ids import CharacterIds
 from keras_encdec.text import Vocabulary
 from keras_encdec.text.vocabulary import spelled
 
