@@ -11,12 +11,7 @@ from keras_encdec.task_options import EncodingOption
 
 @dataclasses.dataclass(frozen=True)
 class RequestLimits(Configuration):
-    """Limits of requests.
-
-    Args:
-        max_words: int. Maximum number of words of a phrase or sentence. Defaults to `60`.
-        requests_per_minute: int. Maximum number of API requests from an address within a minute. Defaults to `600`.
-    """
+    """Limits of requests."""
 
     max_words: int = hyperparameter(60, "Maximum number of words of a phrase or sentence.", minimum=1)
     requests_per_minute: int = hyperparameter(

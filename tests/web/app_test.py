@@ -18,7 +18,7 @@ from toy_explorer import PHRASES, toy_explorer
 from keras_encdec.runtime.metrics import served_metrics
 from keras_encdec.scoring import TextScorer
 from keras_encdec.web import create_app
-from keras_encdec.web.app import openapi
+from keras_encdec.web.openapi import openapi
 
 HOST = "http://127.0.0.1:8080"
 # The body that is posted to each address, and the limits in the tests.
