@@ -46,17 +46,6 @@ except ImportError as error:
         "pip install 'keras-encdec[serving]'."
     ) from error
 
-__all__ = [
-    "ModelServiceStub",
-    "PredictionServiceStub",
-    "get_model_metadata_pb2",
-    "get_model_status_pb2",
-    "grpc",
-    "predict_pb2",
-    "types_pb2",
-]
-
-
 _OPTIONS = (
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
