@@ -15,8 +15,8 @@ from keras import ops
 from keras_encdec.backend.startup import quietly
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import FilePath, InputError, explained
-from keras_encdec.model_config import CONFIG, WEIGHTS, model_path
-from keras_encdec.model_directory import ModelDirectory, replace_weights
+from keras_encdec.model_config import CONFIG, WEIGHTS, model_path, replace_weights
+from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.files import as_result, check_absent, is_url
 from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.unfinished import temporary_folder_beside

@@ -1,12 +1,14 @@
-"""The configuration file of a model directory. Reading it does not need Keras."""
+"""The configuration file of a model directory, read and written without Keras."""
 
 import json
 import os
 import pathlib
+from collections.abc import Mapping, Sequence
 
 from keras_encdec import __version__
 from keras_encdec.errors import FilePath, InputError, shortened
-from keras_encdec.runtime.files import is_url
+from keras_encdec.runtime.files import file_checksum, is_url
+from keras_encdec.runtime.open_output import write_file
 from keras_encdec.runtime.remote_folders import local_copy
 from keras_encdec.runtime.settings_files import Json, read_parsed
 
@@ -207,3 +209,53 @@ def _is_checksums(value: object) -> bool:
         isinstance(checksums, str if name in VOCABULARIES else list) and name in (*VOCABULARIES, WEIGHTS)
         for name, checksums in value.items()
     )
+
+
+def write_model_config(folder: pathlib.Path, config: Mapping[str, object]) -> None:
+    """Writes the configuration of a model directory. Raises InputError if the file cannot be written."""
+    write_file(folder / CONFIG, (json.dumps(config, indent=1) + "\n").encode())
+
+
+def replace_weights(folder: pathlib.Path, written: pathlib.Path) -> None:
+    """Makes a file the weights of a model directory, and records their checksum in `config.json`.
+
+    While only one of the two is new, `config.json` allows both the old weights and the new ones: a process that is
+    killed in between leaves a directory that loads.
+
+    Args:
+        folder: path of the model directory. Without a `config.json` in it, no checksum is kept.
+        written: the file, in the same folder; it is renamed.
+
+    Raises:
+        InputError: if `config.json` cannot be written.
+    """
+    weights, checksum = folder / WEIGHTS, file_checksum(written)
+    if weights.exists():
+        _record_weights(folder, [checksum, file_checksum(weights)])
+    else:
+        _record_weights(folder, [checksum])
+    os.replace(written, weights)
+    _record_weights(folder, [checksum])
+
+
+def record_remark(folder: pathlib.Path, remark: str | None) -> None:
+    """Records in `config.json` a remark that commands print when they open the model.
+
+    Args:
+        folder: path of the model directory.
+        remark: str. A sentence; `None` removes an earlier one.
+
+    Raises:
+        InputError: if `config.json` cannot be written.
+    """
+    config = json.loads((folder / CONFIG).read_bytes())
+    if config.get("remark") != remark:
+        others = {name: value for name, value in config.items() if name != "remark"}
+        write_model_config(folder, {**others, "remark": remark} if remark else others)
+
+
+def _record_weights(folder: pathlib.Path, checksums: Sequence[str]) -> None:
+    if (folder / CONFIG).exists():
+        config = json.loads((folder / CONFIG).read_bytes())
+        if config.get("sha256", {}).get(WEIGHTS) != checksums:
+            write_model_config(folder, {**config, "sha256": {**config.get("sha256", {}), WEIGHTS: checksums}})

@@ -3,7 +3,6 @@
 import dataclasses
 import errno
 import functools
-import json
 import os
 import pathlib
 import tempfile
@@ -22,7 +21,6 @@ from keras_encdec.errors import FilePath, InputError, explained
 from keras_encdec.formats import model_words
 from keras_encdec.layers.initializers import weights_will_be_loaded
 from keras_encdec.model_config import (
-    CONFIG,
     FORMAT,
     SOURCE_CHARACTERS,
     SOURCE_VOCABULARY,
@@ -34,10 +32,10 @@ from keras_encdec.model_config import (
     model_path,
     read_model_config,
     task_path,
+    write_model_config,
 )
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.runtime.files import file_checksum, is_url
-from keras_encdec.runtime.open_output import write_file
 from keras_encdec.sparse_weights import dense_file
 from keras_encdec.text import Tokenizer, Vocabulary
 from keras_encdec.trained_model import TrainedModel
@@ -118,7 +116,7 @@ class ModelDirectory:
             "model": model,
             "training": training or {},
         }
-        _write_config(self.path, config)
+        write_model_config(self.path, config)
 
     @classmethod
     def load(cls, path: str | os.PathLike, weights: bool = True, task: str | None = None) -> Self:
@@ -277,55 +275,6 @@ def load_model(path: str | os.PathLike, compiled: bool = False) -> TranslationMo
             path,
         )
     return model
-
-
-def replace_weights(folder: pathlib.Path, written: pathlib.Path) -> None:
-    """Makes a file the weights of a model directory, and records their checksum in `config.json`.
-
-    While only one of the two is new, `config.json` allows both the old weights and the new ones: a process that is
-    killed in between leaves a directory that loads.
-
-    Args:
-        folder: path of the model directory. Without a `config.json` in it, no checksum is kept.
-        written: the file, in the same folder; it is renamed.
-
-    Raises:
-        InputError: if `config.json` cannot be written.
-    """
-    weights, checksum = folder / WEIGHTS, file_checksum(written)
-    if weights.exists():
-        _record_weights(folder, [checksum, file_checksum(weights)])
-    else:
-        _record_weights(folder, [checksum])
-    os.replace(written, weights)
-    _record_weights(folder, [checksum])
-
-
-def record_remark(folder: pathlib.Path, remark: str | None) -> None:
-    """Records in `config.json` a remark that commands print when they open the model.
-
-    Args:
-        folder: path of the model directory.
-        remark: str. A sentence; `None` removes an earlier one.
-
-    Raises:
-        InputError: if `config.json` cannot be written.
-    """
-    config = json.loads((folder / CONFIG).read_bytes())
-    if config.get("remark") != remark:
-        others = {name: value for name, value in config.items() if name != "remark"}
-        _write_config(folder, {**others, "remark": remark} if remark else others)
-
-
-def _record_weights(folder: pathlib.Path, checksums: Sequence[str]) -> None:
-    if (folder / CONFIG).exists():
-        config = json.loads((folder / CONFIG).read_bytes())
-        if config.get("sha256", {}).get(WEIGHTS) != checksums:
-            _write_config(folder, {**config, "sha256": {**config.get("sha256", {}), WEIGHTS: checksums}})
-
-
-def _write_config(folder: pathlib.Path, config: Mapping[str, object]) -> None:
-    write_file(folder / CONFIG, (json.dumps(config, indent=1) + "\n").encode())
 
 
 def _check_vocabularies(folder: pathlib.Path, checksums: Mapping[str, str]) -> None:

@@ -16,7 +16,8 @@ from keras_encdec import model_directory
 from keras_encdec.data import pad
 from keras_encdec.decoding import Generator, TextGenerator
 from keras_encdec.errors import InputError
-from keras_encdec.model_directory import ModelDirectory, load_model, replace_weights
+from keras_encdec.model_config import replace_weights
+from keras_encdec.model_directory import ModelDirectory, load_model
 from keras_encdec.models import RNNEncoderDecoder
 from keras_encdec.scoring import TextScorer
 from keras_encdec.text import Vocabulary

@@ -16,8 +16,8 @@ import numpy as np
 
 from keras_encdec.backend.replicas import Replicas
 from keras_encdec.errors import EncdecWarning, InputError
-from keras_encdec.model_config import HISTORY, WEIGHTS
-from keras_encdec.model_directory import load_model, replace_weights
+from keras_encdec.model_config import HISTORY, WEIGHTS, replace_weights
+from keras_encdec.model_directory import load_model
 from keras_encdec.models.gradient_clipping import GradientNorms
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.pruning.pruning_masks import PruningMasks

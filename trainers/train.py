@@ -16,8 +16,8 @@ from keras_encdec.backend.training_step import StepCompilation, prepare_process_
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import Batches, PreparedPairs
 from keras_encdec.errors import InputError
-from keras_encdec.model_config import CONFIG, WEIGHTS, task_folder
-from keras_encdec.model_directory import ModelDirectory, record_remark
+from keras_encdec.model_config import CONFIG, WEIGHTS, record_remark, task_folder
+from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models import build_model
 from keras_encdec.models.symbols import from_symbols, to_symbols
 from keras_encdec.models.translation_model import TranslationModel, copy_weights

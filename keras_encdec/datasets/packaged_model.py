@@ -9,8 +9,8 @@ from keras_encdec.data import PreparedPairs
 from keras_encdec.datasets import libreoffice_en_fr
 from keras_encdec.decoding import BeamSampler, TextGenerator
 from keras_encdec.errors import FilePath, InputError
-from keras_encdec.model_config import CONFIG, HISTORY, SOURCE_VOCABULARY, TARGET_VOCABULARY, WEIGHTS
-from keras_encdec.model_directory import ModelDirectory, replace_weights
+from keras_encdec.model_config import CONFIG, HISTORY, SOURCE_VOCABULARY, TARGET_VOCABULARY, WEIGHTS, replace_weights
+from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.pruning import prune_model
 from keras_encdec.sparse_weights import store_half
 from keras_encdec.trainers import TrainingConfig, TrainingData, TrainingResult, train

@@ -9,7 +9,7 @@ import pytest
 
 from keras_encdec.diagnosis.diagnosis import check_path
 from keras_encdec.export.versions import version_checksums
-from keras_encdec.model_directory import replace_weights
+from keras_encdec.model_config import replace_weights
 
 
 @pytest.fixture

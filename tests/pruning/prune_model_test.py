@@ -11,7 +11,8 @@ from keras import ops
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
-from keras_encdec.model_directory import ModelDirectory, replace_weights
+from keras_encdec.model_config import replace_weights
+from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models import build_model
 from keras_encdec.pruning import PruningOptions, prune_model
 from keras_encdec.pruning.pruning_masks import pruned_share, weight_classes
