@@ -11,30 +11,19 @@ import gzip
 import os
 import random
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 from absl import logging
 from tqdm import tqdm
 
 from keras_encdec.data.alignment import align
-from keras_encdec.datasets.libreoffice import (
-    clean_message,
-    find_package,
-    package_version,
-    read_catalog,
-    read_help_page,
-    read_package,
-)
+from keras_encdec.datasets.libreoffice import TextPair, read_texts
 from keras_encdec.errors import InputError
 from keras_encdec.formats.fields import finite_number, split_tokens
 from keras_encdec.smt.extraction.phrase_scoring import score_phrases
 
-T = TypeVar("T")
-TextPair = tuple[str, str]
 SentencePair = tuple[Sequence[str], Sequence[str]]
 
 TABLE_LIMIT = 20
@@ -51,7 +40,6 @@ _SENTENCE_END = re.compile(r'(?<=[.!?])\s+(?=[^\W\d_a-zà-ÿ]|["“«(])')
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
 _MAX_WORDS = 60
 _MAX_RATIO = 3
-PACKAGES = ("libreoffice-help-en-us", "libreoffice-help-fr", "libreoffice-l10n-fr")
 
 
 def build(
@@ -76,7 +64,7 @@ def build(
     training, *held_out_sets = hold_out(make_corpus(read_texts(debs)), held_out, seed)
     logging.info("training: %d sentence pairs", len(training))
     alignments = align([source for source, _ in training], [target for _, target in training])
-    table = list(_progress(score_phrases(training, alignments), "scoring"))
+    table = list(tqdm(score_phrases(training, alignments), "scoring", disable=None))
     logging.info("phrase pairs: %d", len(table))
     chosen = select(table)
     logging.info("phrase pairs chosen: %d", len(chosen))
@@ -88,56 +76,6 @@ def build(
             path = folder / f"{name}.{language}{'.gz' if name == 'train' else ''}"
             _write(path, [" ".join(pair[side]) for pair in pairs])
     _write(folder / "phrase-table.gz", chosen)
-
-
-def read_texts(directory: str | os.PathLike[str]) -> list[TextPair]:
-    """Reads English texts and their French translations from the packages.
-
-    Args:
-        directory: path with the .deb files.
-
-    Returns:
-        list of `(english, french)`: paragraphs of the help, then messages of the user interface.
-
-    Raises:
-        InputError: if a package is missing or the packages have different versions.
-    """
-    paths = [find_package(directory, name) for name in PACKAGES]
-    versions = {package_version(path) for path in paths}
-    if len(versions) > 1:
-        raise InputError(
-            f"found versions {', '.join(sorted(versions))}",
-            "expected packages of one version",
-            "download all three again",
-            directory,
-        )
-    logging.info("LibreOffice packages of version %s", *versions)
-    pages = []
-    for path, language in zip(paths, ("en-US", "fr"), strict=False):
-        folder = f"usr/share/libreoffice/help/{language}/"
-        pages.append(
-            {
-                name.removeprefix(folder): read_help_page(content.decode("utf-8"))
-                for name, content in _progress(read_package(path), f"help, {language}")
-                if name.startswith(folder) and name.endswith(".html")
-            }
-        )
-    texts = [
-        (text, pages[1][page][identifier])
-        for page, paragraphs in sorted(pages[0].items())
-        for identifier, text in paragraphs.items()
-        if identifier in pages[1].get(page, {})
-    ]
-    logging.info("help: %d paragraph pairs", len(texts))
-    messages = [
-        (clean_message(original), clean_message(translation))
-        for name, content in sorted(read_package(paths[2]))
-        if name.endswith(".mo")
-        for original, translation in read_catalog(content)
-    ]
-    plain = [(original, translation) for original, translation in messages if original and translation]
-    logging.info("messages: %d, %d of them plain", len(messages), len(plain))
-    return texts + plain
 
 
 def make_corpus(texts: Iterable[TextPair]) -> list[SentencePair]:
@@ -321,8 +259,3 @@ def _write(path: Path, lines: Iterable[str]) -> None:
     partial = path.with_name(path.name + ".partial")
     partial.write_bytes(content)
     os.replace(partial, path)
-
-
-def _progress(items: Iterable[T], description: str) -> Iterable[T]:
-    shown: Iterable[T] = tqdm(items, desc=description, disable=not sys.stderr.isatty())
-    return shown

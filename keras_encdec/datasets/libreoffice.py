@@ -10,11 +10,67 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
+from absl import logging
+from tqdm import tqdm
+
 from keras_encdec.errors import InputError
 
 _CATALOG_MAGIC = 0x950412DE
 # Placeholders and markup, such as %1, $(ARG1), {name}, <b>, \n, #.
 _PLACEHOLDER = re.compile(r"[%$][\w({]|\{|\}|<\S|\\\w|#")
+
+TextPair = tuple[str, str]
+PACKAGES = ("libreoffice-help-en-us", "libreoffice-help-fr", "libreoffice-l10n-fr")
+
+
+def read_texts(directory: str | os.PathLike[str]) -> list[TextPair]:
+    """Reads English texts and their French translations from the packages.
+
+    Args:
+        directory: path with the .deb files.
+
+    Returns:
+        list of `(english, french)`: paragraphs of the help, then messages of the user interface.
+
+    Raises:
+        InputError: if a package is missing or the packages have different versions.
+    """
+    paths = [find_package(directory, name) for name in PACKAGES]
+    versions = {package_version(path) for path in paths}
+    if len(versions) > 1:
+        raise InputError(
+            f"found versions {', '.join(sorted(versions))}",
+            "expected packages of one version",
+            "download all three again",
+            directory,
+        )
+    logging.info("LibreOffice packages of version %s", *versions)
+    pages = []
+    for path, language in zip(paths, ("en-US", "fr"), strict=False):
+        folder = f"usr/share/libreoffice/help/{language}/"
+        pages.append(
+            {
+                name.removeprefix(folder): read_help_page(content.decode("utf-8"))
+                for name, content in tqdm(read_package(path), f"help, {language}", disable=None)
+                if name.startswith(folder) and name.endswith(".html")
+            }
+        )
+    texts = [
+        (text, pages[1][page][identifier])
+        for page, paragraphs in sorted(pages[0].items())
+        for identifier, text in paragraphs.items()
+        if identifier in pages[1].get(page, {})
+    ]
+    logging.info("help: %d paragraph pairs", len(texts))
+    messages = [
+        (clean_message(original), clean_message(translation))
+        for name, content in sorted(read_package(paths[2]))
+        if name.endswith(".mo")
+        for original, translation in read_catalog(content)
+    ]
+    plain = [(original, translation) for original, translation in messages if original and translation]
+    logging.info("messages: %d, %d of them plain", len(messages), len(plain))
+    return texts + plain
 
 
 class _HelpPage(HTMLParser):

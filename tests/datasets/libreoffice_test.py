@@ -3,6 +3,7 @@
 import pytest
 from toy_packages import make_catalog, make_package
 
+from keras_encdec.datasets import libreoffice
 from keras_encdec.datasets.libreoffice import clean_message, find_package, read_catalog, read_help_page, read_package
 from keras_encdec.errors import InputError
 
@@ -70,3 +71,10 @@ def test_a_broken_package_is_an_error_with_its_path(tmp_path, content):
     (tmp_path / "x.deb").write_bytes(content)
     with pytest.raises(InputError, match="x.deb"):
         list(read_package(tmp_path / "x.deb"))
+
+
+def test_packages_of_different_versions_are_an_error(tmp_path):
+    for number, name in enumerate(libreoffice.PACKAGES):
+        make_package(tmp_path / f"{name}_{number}_all.deb", {})
+    with pytest.raises(InputError, match="found versions 0, 1, 2"):
+        libreoffice.read_texts(tmp_path)
