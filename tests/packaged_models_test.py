@@ -9,7 +9,7 @@ from in_process import in_process
 from keras_encdec.analysis.page.training_sections import read_training_run
 from keras_encdec.cli import generate, score
 from keras_encdec.datasets import libreoffice_en_fr
-from keras_encdec.diagnosis.diagnosis import check_path
+from keras_encdec.diagnosis.paths import check_path
 from keras_encdec.errors import InputError
 from keras_encdec.formats import InputLines
 from keras_encdec.model_config import PACKAGED, STARTER

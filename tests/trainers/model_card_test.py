@@ -6,7 +6,7 @@ import shutil
 import pytest
 from tiny_trainings import train_tiny
 
-from keras_encdec.diagnosis.diagnosis import check_path
+from keras_encdec.diagnosis.paths import check_path
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.trainers import TrainingData
 

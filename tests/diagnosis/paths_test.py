@@ -7,8 +7,8 @@ import shutil
 
 import pytest
 
-from keras_encdec.diagnosis.diagnosis import check_path
-from keras_encdec.export.versions import version_checksums
+from keras_encdec.diagnosis.paths import check_path
+from keras_encdec.export.version_description import version_checksums
 from keras_encdec.model_config import replace_weights
 
 
@@ -136,7 +136,7 @@ def test_whatever_a_check_raises_the_diagnosis_continues(model, monkeypatch, rai
     def check(folder):
         raise raised
 
-    monkeypatch.setattr("keras_encdec.diagnosis.diagnosis._check_model", check)
+    monkeypatch.setattr("keras_encdec.diagnosis.paths._check_model", check)
     checked = check_path(model)
     assert (checked.state, checked.problems) == (state, (f"{model}: {said}",))
 
