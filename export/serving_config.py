@@ -22,29 +22,9 @@ if TYPE_CHECKING:
 class ServingConfig(ShortlistOptions, TranslationOptions):
     """Limits, search options and stored weights of a served model.
 
-    Attributes:
-        max_tokens: int. Maximum number of tokens of a phrase, without the end of sequence. The server refuses longer
-            phrases, and strings of more than 64 bytes for each of these tokens.
-        beam_size: int. For the signature `generate`: number of targets that the search keeps and returns for each
-            source.
-        length_penalty: float. For `generate`: targets of T tokens are ranked by
-            log p / ((5 + T) / 6) ** length_penalty.
-        coverage_penalty: float. For `generate` with a model with attention: see `BeamSampler`.
-        suppress_unknown: bool. Whether the search never chooses the unknown word.
-        replace_unknown: bool. Whether unknown words in targets are replaced by translations of source words; needs a
-            model with attention or position words. See `decoding.UnknownReplacement`.
-        dictionary: str. File of translations for the replacement, which become part of the graph; see
-            `read_dictionary`.
-        lexical_shortlist: str. Table of word translations, which become part of the graph; only these and the most
-            frequent words may follow in targets. See `LexicalShortlist`.
-        shortlist_words, frequent_words: int. See `LexicalShortlist`.
-        word_translations: str. Table of word translations, which become part of the graph; they compete with the
-            spellings of a model. See `decoding.UnknownSpeller`. Samples do not use them.
-        translation_weight: float. Their weight, from 0 to 1; `None` for 0.5.
-        top_k: int. For `sample`: number of most probable words to draw from; `None` for all.
-        top_p: float. For `sample`: draw from the smallest set of most probable words whose probabilities add up to
-            this value.
-        weights: str. How the weights are stored, see `keras_encdec.export.stored_weights`.
+    The server also refuses strings of more than 64 bytes for each of the `max_tokens`. `BeamSampler` describes the
+    penalties, `LexicalShortlist` the shortlist, `decoding.UnknownReplacement` and `decoding.UnknownSpeller` what
+    becomes of unknown words, and `keras_encdec.export.stored_weights` the forms of the weights.
 
     Raises:
         ConfigurationError: a ValueError, for a value out of bounds, and for values that contradict one another.
