@@ -3,15 +3,12 @@
 import contextlib
 import dataclasses
 import gc
-import logging
 import math
 import os
 import signal
 import sys
 import textwrap
-import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TextIO
 
 from absl import flags
 
@@ -25,10 +22,11 @@ from keras_encdec.cli.process import (
     exit_by_sigpipe,
     flush_standard_output,
     occupy_closed_descriptors,
+    quiet_libraries,
     reader_closed_pipe,
 )
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.errors import EncdecWarning, InputError
+from keras_encdec.errors import InputError
 from keras_encdec.runtime.files import check_distinct_files, is_url, read_contents
 from keras_encdec.runtime.workers import search_cycles_rarely
 
@@ -148,7 +146,7 @@ class Command:
         return "\n\n".join(parts)
 
     def _guarded(self, arguments: Sequence[str], interruption: Interruption) -> int:
-        with interruption, _quiet_libraries(self.name):
+        with interruption, quiet_libraries(self.name):
             try:
                 status = self._main(arguments)
                 flush_standard_output()
@@ -177,13 +175,10 @@ class Command:
         for name in self.required:
             if flag_values[name].value is None:
                 raise UsageError(f"Flag --{name} must have a value.")
-        for name in flag_values:
-            value = flag_values[name].value
-            for item in value if isinstance(value, (list, tuple)) else [value]:
-                if isinstance(item, float) and not math.isfinite(
-                    item
-                ):  # bounds may allow inf, and no comparison refuses nan
-                    raise UsageError(f"flag --{name}={item}: expected a finite number.")
+        for name, item in _given_items(flag_values):
+            # Bounds may allow inf, and no comparison refuses nan.
+            if isinstance(item, float) and not math.isfinite(item):
+                raise UsageError(f"flag --{name}={item}: expected a finite number.")
         if others:
             raise UsageError(f"found the argument {others[0]!r}, expected flags only.")
         with self._progress(flag_values):
@@ -249,11 +244,16 @@ class Command:
 
 def _check_progress_file(path: str, flag_values: flags.FlagValues) -> None:
     """Checks that no other flag names the progress file, which replaces what is there again and again."""
+    for name, item in _given_items(flag_values):
+        if isinstance(item, str) and name != "progress_file":
+            check_distinct_files(path, item)
+
+
+def _given_items(flag_values: flags.FlagValues) -> Iterator[tuple[str, object]]:
+    """Yields the name of each flag with its value, or with each item of a value that is a list."""
     for name in flag_values:
         value = flag_values[name].value
-        for item in value if isinstance(value, list) else [value]:
-            if isinstance(item, str) and name != "progress_file":
-                check_distinct_files(path, item)
+        yield from ((name, item) for item in (value if isinstance(value, (list, tuple)) else [value]))
 
 
 def _with_remote_flags(arguments: Sequence[str]) -> list[str]:
@@ -306,39 +306,3 @@ def _lines(flag: flags.Flag) -> str:
     if flag.parser.syntactic_help:
         lines.append(flags.text_wrap(f"({flag.parser.syntactic_help})", indent=" " * 4))
     return "\n".join(lines) + "\n"
-
-
-@contextlib.contextmanager
-def _quiet_libraries(command: str) -> Iterator[None]:
-    """Hides warnings of the libraries, which do not help users of a command.
-
-    Each warning of this package is printed as one sentence, like an error.
-    """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    loggers = [logging.getLogger(name) for name in ("absl", "tensorflow")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module="keras(?!_encdec)|multiprocessing|tensorflow|jax|torch")
-        show = warnings.showwarning
-
-        def show_in_one_line(
-            message: Warning | str,
-            category: type[Warning],
-            filename: str,
-            lineno: int,
-            file: TextIO | None = None,
-            line: str | None = None,
-        ) -> None:
-            if category is EncdecWarning:
-                print(f"{command}: warning: {message}", file=sys.stderr)
-            else:
-                show(message, category, filename, lineno, file, line)
-
-        warnings.showwarning = show_in_one_line
-        try:
-            yield
-        finally:
-            for logger, level in zip(loggers, levels, strict=True):
-                logger.setLevel(level)

@@ -1,7 +1,8 @@
-"""The process of a command: signals that end it, and its standard streams."""
+"""The process of a command: signals that end it, its standard streams, and the warnings of libraries."""
 
 import contextlib
 import gc
+import logging
 import os
 import select
 import signal
@@ -9,8 +10,11 @@ import sys
 import threading
 import time
 import types
-from typing import NoReturn
+import warnings
+from collections.abc import Iterator
+from typing import NoReturn, TextIO
 
+from keras_encdec.errors import EncdecWarning
 from keras_encdec.runtime.unfinished import remove_unfinished
 from keras_encdec.runtime.workers import SAME_SIGNAL, STOP_SIGNALS, FormerHandler, handle_stop_signals, restore_handlers
 
@@ -173,3 +177,39 @@ def _pipe_is_closed(descriptor: int) -> bool:
     with contextlib.suppress(OSError):
         return any(event & select.POLLERR for _, event in poll.poll(0))
     return False
+
+
+@contextlib.contextmanager
+def quiet_libraries(command: str) -> Iterator[None]:
+    """Hides warnings of the libraries, which do not help users of a command.
+
+    Each warning of this package is printed as one sentence, like an error.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    loggers = [logging.getLogger(name) for name in ("absl", "tensorflow")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="keras(?!_encdec)|multiprocessing|tensorflow|jax|torch")
+        show = warnings.showwarning
+
+        def show_in_one_line(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if category is EncdecWarning:
+                print(f"{command}: warning: {message}", file=sys.stderr)
+            else:
+                show(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show_in_one_line
+        try:
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
