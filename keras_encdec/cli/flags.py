@@ -34,7 +34,7 @@ WEIGHTS = {
 }
 
 
-def text_input(arguments: Mapping[str, str | None]) -> dict[str, Any]:
+def text_input(arguments: Mapping[str, Any]) -> dict[str, str]:
     """Returns the parallel text that the flags of `TEXT` name, as arguments of a task.
 
     Args:
@@ -108,26 +108,6 @@ def define_progress_flags(flag_values: flags.FlagValues, serves: bool = False) -
         flag_values=flag_values,
         module_name=section,
     )
-
-
-class PathOrFlagParser(flags.ArgumentParser):
-    """Parses a flag that is given without a value, `--flag` or `--noflag`, or with a path, `--flag=path`."""
-
-    syntactic_help = "alone, or with a path"
-
-    def parse(self, argument: bool | str) -> bool | str:
-        """Returns true, false, or the path."""
-        words: dict[bool | str, bool | str] = {"true": True, "false": False, "": False}
-        return words.get(argument, argument)
-
-    def flag_type(self) -> str:
-        """Returns the name of the type in the help."""
-        return "bool or path"
-
-
-def path_flag(name: str, help: str) -> flags.Flag:
-    """Makes a flag whose value is true, false or a path. Its default is false."""
-    return flags.Flag(PathOrFlagParser(), flags.ArgumentSerializer(), name, False, help, boolean=True)
 
 
 ConfigurationType = TypeVar("ConfigurationType", bound=Configuration)

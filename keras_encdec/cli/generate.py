@@ -13,7 +13,6 @@ from keras_encdec.cli.flags import (
     define_configuration_flags,
     define_progress_flags,
     given_flags,
-    path_flag,
 )
 from keras_encdec.cli.task_command import check_paths, define_task_flag, models_of_task, show_summary
 from keras_encdec.decoding.generation_options import GenerationOptions, check_together
@@ -73,15 +72,13 @@ def define_flags(flag_values: flags.FlagValues) -> None:
         flag_values=flag_values,
         module_name="ensembles",
     )
-    flags.DEFINE_flag(
-        path_flag(
-            "replace_unknown",
-            "Replace each unknown word with the translation of the source word that it attends to, or that its "
-            "position word names; --replace_unknown=FILE also gives the --dictionary.",
-        ),
-        flag_values=flag_values,
-        module_name="unknown words",
+    text = (
+        "Replace each unknown word with the translation of the source word that it attends to, or that its position "
+        "word names; --replace_unknown=FILE also gives the --dictionary."
     )
+    parser, serializer = _PathOrFlagParser(), flags.ArgumentSerializer()
+    flag = flags.Flag(parser, serializer, "replace_unknown", False, text, boolean=True)
+    flags.DEFINE_flag(flag, flag_values, module_name="unknown words")
     own_flags = ("weights", "replace_unknown")
     define_configuration_flags(flag_values, GenerationOptions, __name__, FLAG_NAMES, own_flags)
     define_configuration_flags(flag_values, _samplers(), "search and sampling", FLAG_NAMES)
@@ -124,6 +121,21 @@ def main(flag_values: flags.FlagValues) -> None:
     )
     if flag_values.input:
         show_summary(summary)
+
+
+class _PathOrFlagParser(flags.ArgumentParser):
+    """Parses a flag that is given without a value, `--flag` or `--noflag`, or with a path, `--flag=path`."""
+
+    syntactic_help = "alone, or with a path"
+
+    def parse(self, argument: bool | str) -> bool | str:
+        """Returns true, false, or the path."""
+        words: dict[bool | str, bool | str] = {"true": True, "false": False, "": False}
+        return words.get(argument, argument)
+
+    def flag_type(self) -> str:
+        """Returns the name of the type in the help."""
+        return "bool or path"
 
 
 def _samplers() -> dict[str, type[Sampler]]:

@@ -19,12 +19,9 @@ def main(arguments: Arguments, options: ServeOptions) -> None:
     if arguments["model_dir"] is None:
         arguments["model_dir"] = STARTER
         print(f"Serving {STARTER}, the model that comes with the package; --model_dir names another.", file=sys.stderr)
-    if model_path(arguments["model_dir"]) == PACKAGED / STARTER and not (
-        arguments["phrase_table"] or arguments["input"]
-    ):
-        arguments["phrase_table"] = (
-            libreoffice_en_fr().phrase_table
-        )  # the packaged model comes without its training data
+    is_starter = model_path(arguments["model_dir"]) == PACKAGED / STARTER
+    if is_starter and not (arguments["phrase_table"] or arguments["input"]):  # it comes without its training data
+        arguments["phrase_table"] = libreoffice_en_fr().phrase_table
     options.check_files(arguments["phrase_table"], arguments["input"])
     check_paths([arguments["model_dir"]], [arguments["phrase_table"], arguments["input"]])
     model = TrainedModel.read(arguments["model_dir"])

@@ -11,26 +11,6 @@ from keras_encdec.smt.tuning.tune import TuningOptions
 from keras_encdec.smt.tuning.tuning_result import TunedWeights
 
 
-class CountedSearches:
-    """Reports each search for weights, and records how many have ended.
-
-    Args:
-        number: int. Number of searches.
-    """
-
-    def __init__(self, number: int) -> None:
-        self._number, self._done, self._record = number, 0, current_record()
-        if self._record is not None:
-            self._record.begin("searches")
-
-    def ended(self, tuned: TunedWeights) -> None:
-        """Reports the weights that a search has found."""
-        print(tuned, file=sys.stderr, flush=True)
-        self._done += 1
-        if self._record is not None:
-            self._record.update(self._done, self._number)
-
-
 def main(arguments: Arguments, options: TuningOptions) -> None:
     """Tunes as the flags say."""
     from keras_encdec.runtime.settings_files import write_json
@@ -53,8 +33,16 @@ def main(arguments: Arguments, options: TuningOptions) -> None:
         outputs=[options.weights_out, options.moses_ini_out, json_out],
         folders=[options.all_weights_out],
     )
-    searches = CountedSearches(options.seeds)
-    tuning = tune(**arguments, options=options, other_weights=other_weights, report=searches.ended)
+    record, ended = current_record(), itertools.count(1)
+    if record is not None:
+        record.begin("searches")
+
+    def report(tuned: TunedWeights) -> None:
+        print(tuned, file=sys.stderr, flush=True)
+        if record is not None:
+            record.update(next(ended), options.seeds)
+
+    tuning = tune(**arguments, options=options, other_weights=other_weights, report=report)
     if json_out:
         write_json(json_out, tuning.to_dict())
     print(tuning, file=sys.stderr if "-" in outputs.values() else sys.stdout)
