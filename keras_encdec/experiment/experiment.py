@@ -292,9 +292,5 @@ class _Plan:
             return {"phrase_table": self._phrase_table}
         files = {"target": self._text["train_target"], "validation_target": self._text["dev_target"]}
         if feature.kind == "sentences":
-            files = {
-                "source": self._text["train_source"],
-                "validation_source": self._text["dev_source"],
-                **files,
-            }
+            files |= {"source": self._text["train_source"], "validation_source": self._text["dev_source"]}
         return files

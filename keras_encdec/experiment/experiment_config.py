@@ -66,10 +66,16 @@ class DataConfig(Configuration):
 BASELINE_FILES = ("phrase_table", "language_model", "dev_nbest", "test_nbest", "weights", "moses_dir")
 # The systems that make their own n-best lists.
 _MAKING = ("decoder", "moses")
-# The systems that use each of these settings of the baseline.
-_USED_BY = {"language_model": _MAKING, "nbest_size": _MAKING, "rounds": ("decoder",)}
 # Settings for making a file, which have no effect if the file is given.
 _TO_MAKE = {"aligner": "phrase_table", "symmetrization": "phrase_table", "ngram_order": "language_model"}
+# The systems that use each of these settings of the baseline, and the settings that each system requires.
+_USED_BY = {
+    **dict.fromkeys(("dev_nbest", "test_nbest"), ("lists",)),
+    **dict.fromkeys(("language_model", "nbest_size", *_TO_MAKE), _MAKING),
+    "rounds": ("decoder",),
+    "moses_dir": ("moses",),
+}
+_REQUIRED = {"lists": ("dev_nbest", "test_nbest", "weights"), "decoder": (), "moses": ("moses_dir",)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,27 +117,17 @@ class BaselineConfig(Configuration):
     )
 
     def check(self) -> None:
-        for name, system in (
-            ("dev_nbest", "lists"),
-            ("test_nbest", "lists"),
-            ("weights", "lists"),
-            ("moses_dir", "moses"),
-        ):
-            if self.system == system and not getattr(self, name):
+        for name in _REQUIRED[self.system]:
+            if not getattr(self, name):
                 raise ConfigurationError(f"found {{system}}=%s without {{{name}}}, expected both", self.system)
-            if self.system != system and getattr(self, name) and name != "weights":
-                raise ConfigurationError(
-                    f"found {{{name}}} with {{system}}=%s, expected it with %s", self.system, system
-                )
         if self.system == "decoder" and self.ngram_order > LARGEST_ORDER:
             raise ConfigurationError(
                 "found {ngram_order}=%d with {system}=decoder, expected at most %d, which KenLM reads",
                 self.ngram_order,
                 LARGEST_ORDER,
             )
-        given = [name for name in (*_USED_BY, *_TO_MAKE) if getattr(self, name) != getattr(type(self), name)]
-        for name in given:
-            systems = _USED_BY.get(name, _MAKING)
+        for name in self.changed():
+            systems = _USED_BY.get(name, SYSTEMS)
             if self.system not in systems:
                 raise ConfigurationError(
                     f"found {{{name}}} with {{system}}=%s, expected it with %s", self.system, " or ".join(systems)

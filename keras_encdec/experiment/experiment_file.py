@@ -156,14 +156,15 @@ class _Reader:
                 check_exists(path, f"{name} in [{where}]", self._path)
         if config.baseline.moses_dir:
             check_programs(config.baseline.moses_dir)
-        has_text = "train_source" in config.data.files
-        needs = [
-            (config.baseline.system != "lists" and not config.baseline.phrase_table, "a phrase table is extracted"),
-            (config.baseline.system != "lists" and not config.baseline.language_model, "a language model is estimated"),
-        ]
-        for needed, why in needs:
-            if needed and not has_text:
-                raise self._error("found no train_source and train_target in [data]", f"expected them, as {why}")
+        baseline = config.baseline
+        if baseline.system == "lists" or "train_source" in config.data.files:
+            return
+        for file, made in (
+            (baseline.phrase_table, "a phrase table is extracted"),
+            (baseline.language_model, "a language model is estimated"),
+        ):
+            if not file:
+                raise self._error("found no train_source and train_target in [data]", f"expected them, as {made}")
 
     def _check_training(self, config: ExperimentConfig, feature: FeatureConfig, where: str) -> None:
         if feature.model_dir:

@@ -3,14 +3,13 @@
 import pathlib
 import shutil
 from collections.abc import Mapping
-from typing import Any
 
 from keras_encdec.errors import InputError
 from keras_encdec.experiment.stage_runner import StageProgress
 from keras_encdec.formats import read_weights
 from keras_encdec.formats.phrase_table import number_of_scores
 from keras_encdec.runtime.progress import Progress, counted
-from keras_encdec.runtime.settings_files import write_json
+from keras_encdec.runtime.settings_files import Json, write_json
 from keras_encdec.scoring.score_file import score_file
 from keras_encdec.scoring.scoring_options import ScoringOptions
 from keras_encdec.smt.decoder.phrase_decoder import decode_nbest
@@ -47,7 +46,7 @@ def extract(
     target: pathlib.Path,
     phrase_table: pathlib.Path,
     progress: StageProgress = Progress,
-    **settings: Any,
+    **settings: Json,
 ) -> dict[str, object]:
     """Makes a phrase table; see `extract_phrase_table`."""
     summary = extract_phrase_table(target, phrase_table, source=source, progress=progress, **settings)
@@ -104,7 +103,7 @@ def tune_baseline(
     output: pathlib.Path,
     weights: pathlib.Path | None = None,
     progress: StageProgress = Progress,
-    **settings: Any,
+    **settings: Json,
 ) -> dict[str, object]:
     """Tunes the decoder, see `tune_decoder`. Writes `weights` and `nbest.gz` into the directory `output`."""
     initial = read_weights(weights) if weights else None
@@ -122,7 +121,7 @@ def decode(
     weights: pathlib.Path,
     nbest: pathlib.Path,
     progress: StageProgress = Progress,
-    **settings: Any,
+    **settings: Json,
 ) -> dict[str, object]:
     """Translates sentences; see `decode_nbest`."""
     initial = read_weights(weights)
@@ -202,7 +201,7 @@ def tune_row(
     test_target: pathlib.Path,
     weights: pathlib.Path,
     output: pathlib.Path,
-    **settings: Any,
+    **settings: Json,
 ) -> dict[str, object]:
     """Tunes the weights with several seeds, and writes the best hypotheses of both lists with each.
 

@@ -189,7 +189,8 @@ def run_stages(
         if was_run:
             begun(stage)
             if not is_same or "outputs" in record:
-                _remove_outputs(stage)
+                for output in stage.outputs.values():
+                    remove(output)
             begun_record = {**key, "paths": [os.path.relpath(output, folder) for output in stage.outputs.values()]}
             write_json(path, begun_record)
             record = _run(stage, begun_record, progress)
@@ -285,8 +286,3 @@ def _checksums(stage: Stage) -> dict[str, str] | None:
     if not all(path.exists() for path in stage.outputs.values()):
         return None
     return {name: checksum(path) for name, path in stage.outputs.items()}
-
-
-def _remove_outputs(stage: Stage) -> None:
-    for path in stage.outputs.values():
-        remove(path)
