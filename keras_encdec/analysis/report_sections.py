@@ -97,16 +97,16 @@ class ReportSections:
 
     def sections(
         self,
-        phrase_table: FilePath | None = None,
-        source: FilePath | None = None,
-        target: FilePath | None = None,
-        runs: Sequence[TrainingRun] = (),
+        phrase_table: FilePath | None,
+        source: FilePath | None,
+        target: FilePath | None,
+        runs: Sequence[TrainingRun],
     ) -> Iterator[Section]:
         """Yields the sections in order, without those whose input is not given.
 
         Args:
-            phrase_table, source, target: files, see `report`. Optional.
-            runs: list of TrainingRun. Defaults to none.
+            phrase_table, source, target: files, see `report`; `None` for those that are not given.
+            runs: list of TrainingRun.
         """
         options, sample = self._options, None
         sentences, references = self._sentences(source, target)

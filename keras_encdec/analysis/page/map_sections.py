@@ -37,7 +37,7 @@ def map_section(
     introduction: str,
     vectors: Vectors,
     points: np.ndarray,
-    groups: Mapping[str, np.ndarray] | None = None,
+    groups: Mapping[str, np.ndarray],
 ) -> Section:
     """Writes a map of words or phrases, their nearest neighbours, and their vectors for TensorBoard's projector.
 
@@ -47,7 +47,7 @@ def map_section(
         introduction: str. Explains the vectors, plain text.
         vectors: Vectors.
         points: float array `(n, 2)`, see `project`.
-        groups: dict from name to indices, which get their own colours, see `word_groups`. Optional.
+        groups: dict from name to indices, which get their own colours, see `word_groups`.
     """
     boxes = map_regions(points)
     regions = dict(zip(REGION_NAMES, boxes, strict=False))
@@ -69,7 +69,7 @@ def map_section(
         name,
         neighbours=(indices, similarities),
         regions=regions,
-        groups=groups or {},
+        groups=groups,
     )
     body = fill(
         "map",

@@ -30,8 +30,9 @@ def page(title: str, facts: Mapping[str, str | int], notices: Sequence[str], sec
     Returns:
         bytes, UTF-8.
     """
-    # Markup, because it is part of the package: it is not escaped.
-    style, script = (Markup(_resource(name)) for name in ("report.css", "report.js"))
+    folder = resources.files("keras_encdec.analysis.page")
+    texts = (folder.joinpath(name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
+    style, script = map(Markup, texts)  # Markup, because they are part of the package: they are not escaped
     template = _templates().get_template("page.html")
     return utf8(
         template.render(
@@ -68,11 +69,6 @@ def _templates() -> jinja2.Environment:
     )
     environment.filters |= {"number": number_text, "base64": _base64, "digest": _digest, "adaptive": adaptive}
     return environment
-
-
-@functools.cache
-def _resource(name: str) -> str:
-    return resources.files("keras_encdec.analysis.page").joinpath(name).read_text(encoding="utf-8")
 
 
 def _base64(content: bytes) -> str:
