@@ -1,7 +1,7 @@
 """Sequence-level knowledge distillation: a small model learns the translations of a large one or of an ensemble."""
 
+import contextlib
 import dataclasses
-import itertools
 import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
@@ -134,7 +134,8 @@ def distill(
         if options.dictionary:
             texts["dictionary"] = pathlib.Path(local.path(options.dictionary))
         teachers = [model_path(local.in_staged(path)) for path in model_dirs]
-        stages = _stages(teachers, texts, folder, options, training, model)
+        config = options.training_config(teachers, training, model)
+        stages = _stages(teachers, texts, folder, options, config)
         check_outputs(stages, folder / RECORDS)
         _remove_other_texts(folder, stages)
         results = run_stages(
@@ -161,8 +162,7 @@ def _stages(
     texts: Mapping[str, pathlib.Path],
     folder: pathlib.Path,
     options: DistillationOptions,
-    training: Mapping[str, object] | None,
-    model: Mapping[str, object] | None,
+    config: TrainingConfig,
 ) -> list[Stage]:
     """Plans the stages, each after those that it depends on."""
     models = {f"teacher_{number}": path for number, path in enumerate(teachers, start=1)}
@@ -174,7 +174,6 @@ def _stages(
     choice = _choice(options, texts, nbest, folder)
     pairs = {"source": choice.outputs.get("train_source", texts["source"]), "target": choice.outputs["output"]}
     first_pairs = {"source": texts["source"], "target": choice.outputs["first"]} if options.first_learns_one else pairs
-    config = options.training_config(teachers, training, model)
     validation = {f"validation_{side}": texts[f"dev_{side}"] for side in ("source", "target") if f"dev_{side}" in texts}
     num_best = options.num_beams if options.keep == "closest" else options.translations
     stages = [
@@ -372,13 +371,17 @@ def choose(
     metric = CorpusMetric("bleu", [references]) if keep == "closest" else None
     lines_of_sentence: list[int] = []
     closer, has_words = 0, False
-    with InputLines(nbest) as lines, open_output(output) as file:
+    with contextlib.ExitStack() as stack:
+        lines, file = stack.enter_context(InputLines(nbest)), stack.enter_context(open_output(output))
+        first_file = stack.enter_context(open_output(first)) if first else None
         for sentence in hypotheses_by_sentence(lines):
             order = _order(sentence, metric, nbest)
             chosen = [sentence.hypotheses[index].parsed.hypothesis for index in order[:translations]]
             closer += int(order[0] > 0)
             has_words |= any(hypothesis.strip(b" ") for hypothesis in chosen)
             file.write(b"\n" * sentence.missing + b"".join(hypothesis + b"\n" for hypothesis in chosen))
+            if first_file:
+                first_file.write(b"\n" * sentence.missing + chosen[0] + b"\n")
             lines_of_sentence += [1] * sentence.missing + [len(chosen)]
     check_lines(nbest, len(lines_of_sentence), target, len(references))
     if not has_words:
@@ -387,8 +390,6 @@ def choose(
         )
     if source and train_source:
         _write_repeated(source, lines_of_sentence, train_source)
-    if first:
-        _write_first(output, lines_of_sentence, first)
     return {"sentences": len(lines_of_sentence), "other_than_best": closer}
 
 
@@ -409,13 +410,6 @@ def _write_repeated(source: pathlib.Path, times: Sequence[int], output: pathlib.
         for line, number in zip(lines, times, strict=True):
             # A byte-order mark belongs only to the beginning of a file.
             file.write((without_mark(line, lines.line_number) + b"\n") * number)
-
-
-def _write_first(source: pathlib.Path, sizes: Sequence[int], output: pathlib.Path) -> None:
-    """Writes the first line of each group of lines of a file, whose sizes are given."""
-    with InputLines(source) as lines, open_output(output) as file:
-        for size in sizes:
-            file.write(b"".join(line + b"\n" for line in list(itertools.islice(lines, size))[:1]))
 
 
 def evaluate_translations(
