@@ -12,7 +12,6 @@ import tensorflow as tf
 from keras_encdec.backend import devices
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.export.comparison import (
-    ScoreDifference,
     allowed_difference,
     check_scores,
     fitting_pairs,
@@ -97,9 +96,8 @@ def _export(model_dir: FilePath, export_dir: pathlib.Path, options: ExportOption
     from keras_encdec.export.saved_model import write_saved_model
 
     config, model_name = options.serving_config, options.model_name
-    labels = ModelsConfig(
-        export_dir, model_name, options.base_path
-    )  # raises for an unusable file before the model is exported
+    # Raises an error for a file that cannot be used, before the model is exported.
+    labels = ModelsConfig(export_dir, model_name, options.base_path)
     config.check_model(TrainedModel.read(model_dir))
     directory = load_served_directory(model_dir)
     tokenization = (directory.tokenization or _likely_tokenization(directory)) if options.raw_text else None
@@ -175,7 +173,7 @@ PAIRS = 8
 
 def check_version(
     directory: ModelDirectory, path: pathlib.Path, tokenization: dict[str, bool] | None, max_tokens: int
-) -> ScoreDifference:
+) -> None:
     """Loads a version that was just written, and compares its scores of a few random pairs with the model's.
 
     Args:
@@ -183,9 +181,6 @@ def check_version(
         path: pathlib.Path of the version's folder.
         tokenization: dict of arguments of `Tokenizer` if the version reads raw text, otherwise `None`.
         max_tokens: int. Maximum number of tokens of a phrase that the version accepts.
-
-    Returns:
-        ScoreDifference.
 
     Raises:
         InputError: if the version does not load or score, or its scores differ.
@@ -205,4 +200,4 @@ def check_version(
             f"found an exported model that does not score ({reason})", "expected scores", remedy, path.parent
         ) from error
     expected = model_scores(directory, pairs_of_words(texts, tokenization))
-    return check_scores("exported", scores, expected, texts, path.parent, remedy, allowed_difference(directory))
+    check_scores("exported", scores, expected, texts, path.parent, remedy, allowed_difference(directory))
