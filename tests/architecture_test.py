@@ -238,7 +238,6 @@ TESTED_WITH = {
     "configuration": "trainers/training_config_test.py",
     "decoding/ensemble": "decoding/generator_test.py",
     "decoding/generation_options": "decoding/generate_file_test.py",
-    "decoding/target_files": "decoding/generate_file_test.py",
     "experiment/distillation_options": "experiment/distillation_test.py",
     "experiment/experiment_config": "experiment/experiment_file_test.py",
     "experiment/results": "experiment/experiment_test.py",

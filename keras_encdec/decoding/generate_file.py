@@ -10,16 +10,14 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import BinaryIO, NamedTuple
 
 from keras_encdec.backend.startup import KerasWork, software
 from keras_encdec.configuration import ConfigurationError
+from keras_encdec.decoding.file_generator import FileGenerator, Window
 from keras_encdec.decoding.generation_options import GenerationOptions, check_together
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.sampler_registry import sampler_of
-from keras_encdec.decoding.search_batches import LENGTH_FACTOR
-from keras_encdec.decoding.target_files import AlignmentFile, TargetFiles
-from keras_encdec.decoding.text_generator import TextGenerator, TextHypothesis, UnknownReplacement
+from keras_encdec.decoding.text_generator import TextGenerator
 from keras_encdec.errors import FilePath
 from keras_encdec.formats.alignments import alignment_line
 from keras_encdec.formats.encodings import FileEncoding
@@ -32,18 +30,9 @@ from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult
 from keras_encdec.runtime.workers import in_order, threads
 from keras_encdec.scoring.pair_scorer import UnknownWords
-from keras_encdec.text.lexical_shortlist import (
-    LexicalShortlist,
-    RareTranslations,
-    read_dictionary,
-    read_translations,
-)
-from keras_encdec.text.vocabulary import UNKNOWN
 
 # Lines decoded together: sources of similar length among them share a batch.
 WINDOW = 2048
-# Maximum number of words of a sentence from a language model.
-LANGUAGE_MODEL_LIMIT = 50
 
 # A model, the models of an ensemble, or a generator that has loaded them.
 ModelsOrGenerator = FilePath | ModelDirectory | TextGenerator | Sequence[FilePath | ModelDirectory]
@@ -126,132 +115,68 @@ def generate_file(
     check_together(options, sampler)
     check_distinct_files(input, output, *options.tables.values(), options.alignments)
     alignment_line(options.alignments, options.alignment_format, output)  # checks that there are two outputs
-    make_generator = _generator_maker(model_dirs, options)
-    files = [output, *([options.alignments] if options.alignments else [])]
+    _check_models(model_dirs, options)
     options.check_input(input)
+    files = [output, *([options.alignments] if options.alignments else [])]
     if options.in_shards and input is not None:
-        directories = [ModelDirectory.open(model, weights=False) for model in _models(model_dirs)]
-        models = _paths(model_dirs, directories) if options.uses_other_processes else model_dirs
-        work = KerasWork(functools.partial(ShardGenerator, models, sampler, options), options.uses_other_processes)
-        job = ShardedJob(
-            "generation", [input], files, _settings(directories, sampler, options), WINDOW, options.shard_lines
-        )
-        counts: Counter[str] = Counter()
+        return _generate_in_shards(model_dirs, input, files, sampler, options, progress, show)
+    return _generate_in_order(model_dirs, input, files, sampler, options, progress)
 
-        def check(of_shard: dict[str, int]) -> None:
-            counts.update(of_shard)
-            options.check_unknown("source", counts["words"], counts["unknown"])
 
-        run = run_in_shards(job, options.open_engine(), work, check=check, progress=progress, show=show)
-        return GenerationSummary(
-            run.written.count, run.written.seconds, output, _unknown_words(counts), before=run.before
-        )
+def _generate_in_order(
+    model_dirs: ModelsOrGenerator,
+    input: FilePath | None,
+    files: Sequence[FilePath],
+    sampler: Sampler,
+    options: GenerationOptions,
+    progress: Callable[[InputLines], Progress],
+) -> GenerationSummary:
+    """Generates the targets from the first line to the last; `files` are those of the targets and the alignments."""
     with contextlib.ExitStack() as stack:
         lines = stack.enter_context(InputLines(input)) if input else None
-        opened = [stack.enter_context(open_output(path)) for path in files]
+        outputs = [stack.enter_context(open_output(path)) for path in files]
         start = time.monotonic()
-        generator = FileGenerator(make_generator(), sampler, options, input)
+        generator = FileGenerator(_opened(model_dirs, options), sampler, options, input)
         if lines is None:
-            generator.write(generator.search(Window(0, [""])), opened)
-            return GenerationSummary(1, time.monotonic() - start, output)
+            generator.write(generator.search(Window(0, [""])), outputs)
+            return GenerationSummary(1, time.monotonic() - start, files[0])
         with progress(lines) as read, threads(1) as executor:
             searched = map(generator.search, _windows(lines, options.encoding))
-            write = functools.partial(generator.write, outputs=opened)
+            write = functools.partial(generator.write, outputs=outputs)
             # A window is written during the search for the next.
             for written in in_order(executor, write, searched, ahead=1):
                 read.add(written)
-    return GenerationSummary(read.count, read.seconds, output, unknown_words=_unknown_words(generator.counts))
+    return GenerationSummary(read.count, read.seconds, files[0], unknown_words=_unknown_words(generator.counts))
+
+
+def _generate_in_shards(
+    model_dirs: ModelsOrGenerator,
+    input: FilePath,
+    files: Sequence[FilePath],
+    sampler: Sampler,
+    options: GenerationOptions,
+    progress: Callable[[InputLines], Progress],
+    show: Callable[[str], object] | None,
+) -> GenerationSummary:
+    """Generates the targets as `_generate_in_order` does, but in shards."""
+    directories = [ModelDirectory.open(model, weights=False) for model in _models(model_dirs)]
+    models = _paths(model_dirs, directories) if options.uses_other_processes else model_dirs
+    work = KerasWork(functools.partial(ShardGenerator, models, sampler, options), options.uses_other_processes)
+    settings = _settings(directories, sampler, options)
+    job = ShardedJob("generation", [input], files, settings, WINDOW, options.shard_lines)
+    counts: Counter[str] = Counter()
+
+    def check(of_shard: dict[str, int]) -> None:
+        counts.update(of_shard)
+        options.check_unknown("source", counts["words"], counts["unknown"])
+
+    run = run_in_shards(job, options.open_engine(), work, check=check, progress=progress, show=show)
+    summary = run.written.count, run.written.seconds, files[0], _unknown_words(counts)
+    return GenerationSummary(*summary, before=run.before)
 
 
 def _unknown_words(counts: Counter[str]) -> UnknownWords:
     return UnknownWords("model", "input", counts["words"], counts["unknown"], bool(counts["known_by_characters"]))
-
-
-class Window(NamedTuple):
-    """Consecutive `sources` of the input, and the index of the `first` of them, from 0."""
-
-    first: int
-    sources: list[str]
-
-
-class FoundTargets(NamedTuple):
-    """The `hypotheses` of each source of a `window`, the best first."""
-
-    window: Window
-    hypotheses: list[list[TextHypothesis]]
-
-
-class FileGenerator:
-    """Generates the targets of a file, or of a part of it.
-
-    Args:
-        generator: TextGenerator.
-        sampler: Sampler.
-        options: GenerationOptions.
-        input: the path of the sources; `None` for a language model.
-
-    Attributes:
-        counts: Counter of the sources' "words" so far, of the "unknown" ones, which are outside the shortlist, and of
-            those "known_by_characters", which are unknown words that the model reads by their characters.
-
-    Raises:
-        ConfigurationError: a ValueError, if the options do not suit the model.
-    """
-
-    def __init__(
-        self, generator: TextGenerator, sampler: Sampler, options: GenerationOptions, input: FilePath | None
-    ) -> None:
-        options.check_models([generator], input)
-        self.counts: Counter[str] = Counter()
-        self._directory = generator.directories[0]
-        self._options, self._input = options, input
-        self._writer = options.target_writer(with_source=bool(input), with_count=sampler.needs_draws)
-        self._link_line = alignment_line(options.alignments, options.alignment_format, output="")
-        limit = None if generator.has_source else LANGUAGE_MODEL_LIMIT
-        further = {name: getattr(options, name) for name in ("character_beam", "translation_weight")}
-        self._generate: Callable[..., list[list[TextHypothesis]]] = functools.partial(
-            generator.generate_words,
-            sampler=sampler,
-            replacement=_unknown_replacement(options),
-            with_attention=self._link_line is not None,
-            lexical_shortlist=_lexical_shortlist(options, generator),
-            word_translations=_word_translations(options, generator),
-            full_scores=options.full_scores,
-            max_length_factor=LENGTH_FACTOR if options.max_length_factor is None else options.max_length_factor,
-            max_length=limit if options.max_length is None else options.max_length,
-            **{name: value for name, value in further.items() if value is not None},
-        )
-
-    def search(self, window: Window) -> FoundTargets:
-        """Searches for the targets of a window.
-
-        Raises:
-            InputError: if too many of the words so far are unknown to the model.
-        """
-        words = self._directory.words(window.sources)
-        self._count_words(words)
-        return FoundTargets(window, self._generate(words, first=window.first))
-
-    def write(self, found: FoundTargets, outputs: Sequence[BinaryIO]) -> int:
-        """Writes the targets of a window, and returns the number of its sources.
-
-        Args:
-            found: FoundTargets.
-            outputs: list of binary files: one for the targets, and, if the options name one, one for the alignments.
-        """
-        alignments = AlignmentFile(outputs[1], self._link_line) if self._link_line else None
-        files = TargetFiles(self._writer, outputs[0], alignments, self._options.encoding, self._input)
-        files.write(*found.window, found.hypotheses)
-        return len(found.window.sources)
-
-    def _count_words(self, sources: Sequence[Sequence[str]]) -> None:
-        """Counts the words of sources before the search, which takes long and might be for nothing."""
-        for words in sources:
-            unknown = self._directory.source_vocabulary.encode(words).count(UNKNOWN)
-            self.counts.update(words=len(words), unknown=unknown)
-            if self._directory.source_vocabulary.characters is not None:
-                self.counts["known_by_characters"] += unknown
-        self._options.check_unknown("source", self.counts["words"], self.counts["unknown"])
 
 
 class ShardGenerator:
@@ -268,7 +193,7 @@ class ShardGenerator:
 
     def __init__(self, model_dirs: ModelsOrGenerator, sampler: Sampler, options: GenerationOptions) -> None:
         self._sampler, self._options = sampler, options
-        self._generator = _generator_maker(model_dirs, options)()
+        self._generator = _opened(model_dirs, options)
         # Threads search in turn, as one search already works on several batches at once. While one thread searches,
         # others read and write lines.
         self._turn = threading.Lock()
@@ -332,38 +257,20 @@ def _settings(directories: Sequence[ModelDirectory], sampler: Sampler, options: 
     }
 
 
-def _generator_maker(model_dirs: ModelsOrGenerator, options: GenerationOptions) -> Callable[[], TextGenerator]:
-    """Checks the options of the models, and returns a function that loads them. Loading is slow."""
+def _check_models(model_dirs: ModelsOrGenerator, options: GenerationOptions) -> None:
+    """Raises ConfigurationError for options of an ensemble that do not suit the models, or are a TextGenerator's."""
+    if not isinstance(model_dirs, TextGenerator):
+        options.check_model_count(len(_models(model_dirs)))
+        return
+    for name in ("weights", "average", "dtype"):
+        if getattr(options, name) is not None:
+            raise ConfigurationError(
+                f"found {{{name}}} with a TextGenerator, expected it as an argument of the TextGenerator"
+            )
+
+
+def _opened(model_dirs: ModelsOrGenerator, options: GenerationOptions) -> TextGenerator:
+    """Loads the models, which is slow, unless they are a TextGenerator."""
     if isinstance(model_dirs, TextGenerator):
-        for name in ("weights", "average", "dtype"):
-            if getattr(options, name) is not None:
-                raise ConfigurationError(
-                    f"found {{{name}}} with a TextGenerator, expected it as an argument of the TextGenerator"
-                )
-        return lambda: model_dirs
-    models = _models(model_dirs)
-    options.check_model_count(len(models))
-    average = options.average or "arithmetic"
-    return lambda: TextGenerator(models, options.weights, average, options.dtype)
-
-
-def _unknown_replacement(options: GenerationOptions) -> UnknownReplacement | None:
-    if not options.replace_unknown:
-        return None
-    return UnknownReplacement(read_dictionary(options.dictionary, options.encoding) if options.dictionary else None)
-
-
-def _word_translations(options: GenerationOptions, generator: TextGenerator) -> RareTranslations | None:
-    if not options.word_translations:
-        return None
-    translations = read_translations(options.word_translations, options.encoding)
-    return RareTranslations(translations, generator.directories[0].target_vocabulary)
-
-
-def _lexical_shortlist(options: GenerationOptions, generator: TextGenerator) -> LexicalShortlist | None:
-    if not options.lexical_shortlist:
-        return None
-    vocabulary = generator.directories[0].target_vocabulary
-    return LexicalShortlist.read(
-        options.lexical_shortlist, vocabulary, options.shortlist_words, options.frequent_words, options.encoding
-    )
+        return model_dirs
+    return TextGenerator(_models(model_dirs), options.weights, options.average or "arithmetic", options.dtype)

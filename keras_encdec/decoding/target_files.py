@@ -1,11 +1,9 @@
-"""Writes generated targets and their alignments to files."""
+"""The lines of generated targets, by format."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING
 
-from keras_encdec.errors import FilePath
-from keras_encdec.formats.alignments import AlignmentLine
-from keras_encdec.formats.encodings import FileEncoding, escape
+from keras_encdec.formats.encodings import escape
 
 if TYPE_CHECKING:  # the formats' names must be known before Keras is imported
     from keras_encdec.decoding.text_generator import TextHypothesis
@@ -96,73 +94,3 @@ def _values(hypothesis: "TextHypothesis") -> str:
 
 
 TARGET_WRITERS = {"text": TextWriter, "tsv": TsvWriter, "moses_nbest": MosesNBestWriter}
-
-
-class AlignmentFile(NamedTuple):
-    """A file of alignments.
-
-    Attributes:
-        file: binary file.
-        line: AlignmentLine, which makes its lines.
-    """
-
-    file: BinaryIO
-    line: AlignmentLine
-
-    def lines(self, hypotheses: Sequence["TextHypothesis"]) -> str:
-        """Returns the lines of hypotheses.
-
-        Raises:
-            ValueError: for a hypothesis without attention.
-        """
-        lines = []
-        for hypothesis in hypotheses:
-            if hypothesis.attention is None:
-                raise ValueError("found a hypothesis without attention, expected one generated with_attention=True")
-            lines.append(self.line(hypothesis.source_words, hypothesis.words, hypothesis.attention) + "\n")
-        return "".join(lines)
-
-
-class TargetFiles:
-    """Writes the targets of sources and, optionally, their alignments.
-
-    Args:
-        writer: TextWriter, which formats the targets.
-        output: binary file for the targets.
-        alignments: AlignmentFile; `None` to write none.
-        encoding: str. Encoding of both files; `None` for UTF-8.
-        input: path of the sources, for error messages; `None` for a language model, which has no sources.
-    """
-
-    def __init__(
-        self,
-        writer: TextWriter,
-        output: BinaryIO,
-        alignments: AlignmentFile | None,
-        encoding: str | None,
-        input: FilePath | None,
-    ) -> None:
-        self._writer, self._output, self._alignments = writer, output, alignments
-        self._encoding, self._input = FileEncoding(encoding), input
-
-    def write(self, first: int, sources: Sequence[str], results: Sequence[Sequence["TextHypothesis"]]) -> None:
-        """Writes the targets of consecutive sources.
-
-        Args:
-            first: int. Index of the first of them in the input, from 0.
-            sources: list of str.
-            results: for each source its hypotheses: at least one, the best first.
-
-        Raises:
-            InputError: if the encoding lacks a character of a target.
-        """
-        for number, (source, hypotheses) in enumerate(zip(sources, results, strict=True), start=first):
-            self._output.write(self._encoded(self._writer.lines(number, source, hypotheses), number))
-            if self._alignments:
-                lines = self._alignments.lines(self._writer.written(hypotheses))
-                self._alignments.file.write(self._encoded(lines, number))
-        self._output.flush()
-
-    def _encoded(self, text: str, number: int) -> bytes:
-        expected, remedy = "one that has all of the model's words", "leave --encoding out, for UTF-8"
-        return self._encoding.encode_line(text, self._input, number + 1, "what was generated", expected, remedy)

@@ -1,0 +1,149 @@
+"""Generates the targets of a file window by window, and writes them with their alignments."""
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import BinaryIO, NamedTuple
+
+from keras_encdec.decoding.generation_options import GenerationOptions
+from keras_encdec.decoding.sampler import Sampler
+from keras_encdec.decoding.search_batches import LENGTH_FACTOR
+from keras_encdec.decoding.text_generator import TextGenerator, TextHypothesis, UnknownReplacement
+from keras_encdec.errors import FilePath
+from keras_encdec.formats.alignments import alignment_line
+from keras_encdec.formats.encodings import FileEncoding
+from keras_encdec.text.lexical_shortlist import (
+    LexicalShortlist,
+    RareTranslations,
+    read_dictionary,
+    read_translations,
+)
+from keras_encdec.text.vocabulary import UNKNOWN
+
+# Maximum number of words of a sentence from a language model.
+LANGUAGE_MODEL_LIMIT = 50
+
+
+class Window(NamedTuple):
+    """Consecutive `sources` of the input, and the index of the `first` of them, from 0."""
+
+    first: int
+    sources: list[str]
+
+
+class FoundTargets(NamedTuple):
+    """The `hypotheses` of each source of a `window`, the best first."""
+
+    window: Window
+    hypotheses: list[list[TextHypothesis]]
+
+
+class FileGenerator:
+    """Generates the targets of a file, or of a part of it.
+
+    Args:
+        generator: TextGenerator.
+        sampler: Sampler.
+        options: GenerationOptions.
+        input: the path of the sources; `None` for a language model.
+
+    Attributes:
+        counts: Counter of the sources' "words" so far, of the "unknown" ones, which are outside the shortlist, and of
+            those "known_by_characters", which are unknown words that the model reads by their characters.
+
+    Raises:
+        ConfigurationError: a ValueError, if the options do not suit the model.
+    """
+
+    def __init__(
+        self, generator: TextGenerator, sampler: Sampler, options: GenerationOptions, input: FilePath | None
+    ) -> None:
+        options.check_models([generator], input)
+        self.counts: Counter[str] = Counter()
+        self._directory = generator.directories[0]
+        self._options, self._input, self._encoding = options, input, FileEncoding(options.encoding)
+        self._writer = options.target_writer(with_source=bool(input), with_count=sampler.needs_draws)
+        self._link_line = alignment_line(options.alignments, options.alignment_format, output="")
+        limit = None if generator.has_source else LANGUAGE_MODEL_LIMIT
+        further = {name: getattr(options, name) for name in ("character_beam", "translation_weight")}
+        self._generate: Callable[..., list[list[TextHypothesis]]] = functools.partial(
+            generator.generate_words,
+            sampler=sampler,
+            replacement=_unknown_replacement(options),
+            with_attention=self._link_line is not None,
+            lexical_shortlist=_lexical_shortlist(options, generator),
+            word_translations=_word_translations(options, generator),
+            full_scores=options.full_scores,
+            max_length_factor=LENGTH_FACTOR if options.max_length_factor is None else options.max_length_factor,
+            max_length=limit if options.max_length is None else options.max_length,
+            **{name: value for name, value in further.items() if value is not None},
+        )
+
+    def search(self, window: Window) -> FoundTargets:
+        """Searches for the targets of a window.
+
+        Raises:
+            InputError: if too many of the words so far are unknown to the model.
+        """
+        words = self._directory.words(window.sources)
+        self._count_words(words)
+        return FoundTargets(window, self._generate(words, first=window.first))
+
+    def write(self, found: FoundTargets, outputs: Sequence[BinaryIO]) -> int:
+        """Writes the targets of a window, and returns the number of its sources.
+
+        Args:
+            found: FoundTargets.
+            outputs: list of binary files: one for the targets, and, if the options name one, one for the alignments.
+
+        Raises:
+            InputError: if the encoding lacks a character of a target.
+        """
+        pairs = zip(found.window.sources, found.hypotheses, strict=True)
+        for number, (source, hypotheses) in enumerate(pairs, start=found.window.first):
+            texts = [self._writer.lines(number, source, hypotheses)]
+            if self._link_line:
+                texts.append("".join(map(self._link_text, self._writer.written(hypotheses))))
+            for output, text in zip(outputs, texts, strict=True):
+                output.write(self._encoded(text, number))
+        outputs[0].flush()
+        return len(found.window.sources)
+
+    def _link_text(self, hypothesis: TextHypothesis) -> str:
+        assert self._link_line is not None and hypothesis.attention is not None
+        return self._link_line(hypothesis.source_words, hypothesis.words, hypothesis.attention) + "\n"
+
+    def _encoded(self, text: str, number: int) -> bytes:
+        expected, remedy = "one that has all of the model's words", "leave --encoding out, for UTF-8"
+        return self._encoding.encode_line(text, self._input, number + 1, "what was generated", expected, remedy)
+
+    def _count_words(self, sources: Sequence[Sequence[str]]) -> None:
+        """Counts the words of sources before the search, which takes long and might be for nothing."""
+        for words in sources:
+            unknown = self._directory.source_vocabulary.encode(words).count(UNKNOWN)
+            self.counts.update(words=len(words), unknown=unknown)
+            if self._directory.source_vocabulary.characters is not None:
+                self.counts["known_by_characters"] += unknown
+        self._options.check_unknown("source", self.counts["words"], self.counts["unknown"])
+
+
+def _unknown_replacement(options: GenerationOptions) -> UnknownReplacement | None:
+    if not options.replace_unknown:
+        return None
+    return UnknownReplacement(read_dictionary(options.dictionary, options.encoding) if options.dictionary else None)
+
+
+def _word_translations(options: GenerationOptions, generator: TextGenerator) -> RareTranslations | None:
+    if not options.word_translations:
+        return None
+    translations = read_translations(options.word_translations, options.encoding)
+    return RareTranslations(translations, generator.directories[0].target_vocabulary)
+
+
+def _lexical_shortlist(options: GenerationOptions, generator: TextGenerator) -> LexicalShortlist | None:
+    if not options.lexical_shortlist:
+        return None
+    vocabulary = generator.directories[0].target_vocabulary
+    return LexicalShortlist.read(
+        options.lexical_shortlist, vocabulary, options.shortlist_words, options.frequent_words, options.encoding
+    )
