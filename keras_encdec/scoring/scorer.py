@@ -248,17 +248,18 @@ class Scorer:
         state, memory = self._encoder.start(group.sources, group.source_lengths, group.rows, spellings.source, tables)
         rare = None
         if self._speller is not None and spellings.target is not None:
-            rare = RareTargets(targets, group.paths, self.model.target_words + SPECIAL_IDS)
-        further = [] if rare is None else [rare.slots]
+            first_rare = self.model.target_words + SPECIAL_IDS
+            rare = RareTargets(targets, group.paths, first_rare, self._speller, spellings.target)
+        further = [rare.slots] if rare else []
 
         def decode(careful: bool) -> list[np.ndarray]:
             outputs = self._decoders[careful, with_attention](*group.inputs, state, memory, tables, *further)
-            return [ops.convert_to_numpy(output) for output in (outputs if with_attention or further else [outputs])]
+            return [ops.convert_to_numpy(output) for output in (outputs if with_attention or rare else [outputs])]
 
         arrays = self._safe_sums(decode, lambda arrays: arrays[0][2, group.paths])
-        if rare is not None and self._speller is not None and spellings.target is not None:
+        if rare:
             *arrays, first = arrays
-            group.spelling = rare.log_probs(self._speller, first, spellings.target)
+            group.spelling = rare.log_probs(first)
         return indices, group, arrays
 
 
@@ -293,13 +294,22 @@ class RareTargets:
         targets: int array `(n, width)`, padded with 0.
         paths: int array `(n, width)`, the slot of the prefix before each word, see `PairGroup`.
         first: int. The lowest id of a rare word.
+        speller: compiled call of a `Speller`.
+        spellings: integer array `(words, 51)`.
 
     Attributes:
         slots: int32 array, the distinct slots of prefixes before a rare word, padded with 0 to a power of 2.
     """
 
-    def __init__(self, targets: np.ndarray, paths: np.ndarray, first: int) -> None:
-        self._shape = paths.shape
+    def __init__(
+        self,
+        targets: np.ndarray,
+        paths: np.ndarray,
+        first: int,
+        speller: Callable[..., Tensor],
+        spellings: np.ndarray,
+    ) -> None:
+        self._shape, self._speller, self._spellings = paths.shape, speller, spellings
         rows, columns = np.nonzero(targets >= first)
         self._where = rows, columns
         pairs = np.stack([paths[rows, columns], targets[rows, columns] - first])
@@ -308,13 +318,11 @@ class RareTargets:
         self.slots = np.zeros(power_of_two(len(distinct), FEWEST_SPELLED), np.int32)
         self.slots[: len(distinct)] = distinct
 
-    def log_probs(self, speller: Callable[..., Tensor], first: np.ndarray, spellings: np.ndarray) -> np.ndarray:
+    def log_probs(self, first: np.ndarray) -> np.ndarray:
         """Computes ln p of the characters of each rare word.
 
         Args:
-            speller: compiled call of a `Speller`.
-            first: float array `(slots, units)`, its first state for each of `slots`.
-            spellings: integer array `(words, 51)`.
+            first: float array `(slots, units)`, the speller's first state for each of `slots`.
 
         Returns:
             float64 array like the targets, nats; 0 for all other words.
@@ -322,13 +330,13 @@ class RareTargets:
         scores = np.zeros(len(self._words))
         for start in range(0, len(self._words), SPELLED_TOGETHER):
             part = slice(start, start + SPELLED_TOGETHER)
-            for group in by_length(spellings[self._words[part]]):
+            for group in by_length(self._spellings[self._words[part]]):
                 if not len(group.indices):
                     continue
                 words = start + group.indices
                 states = np.zeros((len(group.characters), first.shape[1]), first.dtype)
                 states[: len(words)] = first[self._row[words]]
-                scores[words] = ops.convert_to_numpy(speller(states, group.characters))[: len(words)]
+                scores[words] = ops.convert_to_numpy(self._speller(states, group.characters))[: len(words)]
         spelling = np.zeros(self._shape)
         spelling[self._where] = scores[self._index.ravel()]
         return spelling
