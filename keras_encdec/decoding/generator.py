@@ -12,8 +12,9 @@ from keras_encdec.decoding.ensemble import Ensemble
 from keras_encdec.decoding.rescoring import with_full_scores
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.sampler_registry import sampler_of
-from keras_encdec.decoding.search import Hypothesis, Search, SearchFunctions
+from keras_encdec.decoding.search import Hypothesis, Search
 from keras_encdec.decoding.search_batches import LENGTH_FACTOR, SearchBatch, SearchBatches
+from keras_encdec.decoding.search_functions import SearchFunctions
 from keras_encdec.decoding.unknown_speller import UnknownSpeller
 from keras_encdec.models.spelling_rules import SpellingRules
 from keras_encdec.models.translation_model import ModelInDtype, TranslationModel
@@ -171,21 +172,10 @@ class Generator:
         self, batch: SearchBatch, sampler: Sampler, with_attention: bool, full_scores: bool, tables: WordTables
     ) -> tuple[SearchBatch, list[list[Hypothesis]]]:
         """Returns a batch, and the hypotheses of each of its rows."""
-        search = Search(
-            self._functions,
-            sampler,
-            batch.source,
-            batch.limits,
-            batch.input_indices,
-            with_attention,
-            batch.candidates,
-            batch.characters,
-            tables,
-        )
-        found = search.run()
-        if batch.candidates is None or not full_scores:
-            return batch, found
-        return batch, with_full_scores(self._functions, sampler, batch.source, found, batch.characters, tables)
+        found = Search(self._functions, sampler, batch, with_attention, tables).run()
+        if full_scores and batch.candidates is not None:
+            found = with_full_scores(self._functions, sampler, batch, found, tables)
+        return batch, found
 
 
 def _check_numbers(hypotheses: Sequence[Hypothesis], source: Sequence[int]) -> None:

@@ -6,16 +6,17 @@ import numpy as np
 from keras import ops
 
 from keras_encdec.decoding.sampler import Sampler
-from keras_encdec.decoding.search import Hypothesis, SearchFunctions, take
+from keras_encdec.decoding.search import Hypothesis, take
+from keras_encdec.decoding.search_batches import SearchBatch
+from keras_encdec.decoding.search_functions import SearchFunctions
 from keras_encdec.models.word_tables import NO_TABLES, WordTables
 
 
 def with_full_scores(
     functions: SearchFunctions,
     sampler: Sampler,
-    source: np.ndarray,
+    batch: SearchBatch,
     found: Sequence[Sequence[Hypothesis]],
-    characters: Sequence[np.ndarray] = (),
     tables: WordTables = NO_TABLES,
     most: int | None = None,
 ) -> list[list[Hypothesis]]:
@@ -24,9 +25,8 @@ def with_full_scores(
     Args:
         functions: SearchFunctions.
         sampler: Sampler that found them.
-        source: int32 array `(sources, time)`, padded ids.
+        batch: SearchBatch, the sources.
         found: the hypotheses of each source.
-        characters: see `Ensemble.start`. Defaults to no characters.
         tables: word tables of the models, see `WordTableCache`. Defaults to none.
         most: int. Rows for each source, at least the largest number of its hypotheses. Functions are compiled for each
             number. Defaults to `None`: that number.
@@ -38,13 +38,13 @@ def with_full_scores(
     targets = [[hypothesis.ids for hypothesis in hypotheses] for hypotheses in found]
     steps = max((len(ids) for each in targets for ids in each), default=0)
     # The shapes are those of the search, in which missing hypotheses are padding.
-    ids = np.zeros((len(source), most, steps), np.int32)
+    ids = np.zeros((len(found), most, steps), np.int32)
     for row, each in zip(ids, targets, strict=True):
         for column, target in zip(row, each, strict=False):
             column[: len(target)] = target
-    state, memory = functions.start(source, characters, tables)
-    state = take(state, np.repeat(np.arange(len(source)), most))
-    previous, totals = np.zeros((len(source), most), np.int32), np.zeros((len(source), most))
+    state, memory = functions.start(batch.source, batch.characters, tables)
+    state = take(state, np.repeat(np.arange(len(found)), most))
+    previous, totals = np.zeros((len(found), most), np.int32), np.zeros((len(found), most))
     for step in range(steps):
         words = ids[:, :, step]
         log_probs, state = functions.log_probs(previous, words, state, memory, tables)

@@ -73,14 +73,24 @@ class SearchRequests(NamedTuple):
 
 
 class SearchBatch(NamedTuple):
-    """The arguments of a `Search`, and the `indices` of its sources among the requests, `None` for a filler."""
+    """Sources that are searched together.
+
+    Attributes:
+        indices: list of int, the indices of the sources among the requests; `None` for an empty source that fills the
+            batch up.
+        source: int32 array `(sources, time)`, padded ids.
+        limits: int array `(sources,)`, see `target_limit`.
+        input_indices: list of int, the index of each source in the whole input, for random numbers.
+        candidates: Candidates, the words that may follow; `None` if all may.
+        characters: list of int arrays, the spellings of rare words, see `Ensemble.start`.
+    """
 
     indices: Sequence[int | None]
     source: np.ndarray
     limits: np.ndarray
     input_indices: list[int]
-    candidates: Candidates | None
-    characters: list[np.ndarray]
+    candidates: Candidates | None = None
+    characters: Sequence[np.ndarray] = ()
 
 
 class SearchBatches:

@@ -14,8 +14,9 @@ from keras_encdec.decoding.beam_sampler import BeamSampler
 from keras_encdec.decoding.ensemble import Ensemble, EnsembleMemory, EnsembleState
 from keras_encdec.decoding.rescoring import with_full_scores
 from keras_encdec.decoding.sampler import Sampler
-from keras_encdec.decoding.search import EnsembleCall, Hypothesis, Search, SearchFunctions
-from keras_encdec.decoding.search_batches import SearchRequests
+from keras_encdec.decoding.search import Hypothesis, Search
+from keras_encdec.decoding.search_batches import SearchBatch, SearchRequests
+from keras_encdec.decoding.search_functions import EnsembleCall, SearchFunctions
 from keras_encdec.models.contract import Decoder
 from keras_encdec.models.spelling_rules import SpellingRules
 from keras_encdec.models.word_tables import NO_TABLES, WordTables
@@ -163,14 +164,15 @@ class UnknownSpeller:
             of_part = unknown[start : start + WORDS]
             draws = [((requests.input_indices[i] + 1) << 40) + (rank << 20) + column for i, rank, column in of_part]
             limits = np.array([LONGEST_WORD] * len(part) + [2] * (rows - len(part)))
-            search = Search(self._functions, sampler, first, limits, draws + [0] * (rows - len(part)))
-            spelled = [hypotheses[0] for hypotheses in search.run()[: len(part)]]
+            batch = SearchBatch(range(rows), first, limits, draws + [0] * (rows - len(part)))
+            found = Search(self._functions, sampler, batch).run()
+            spelled = [hypotheses[0] for hypotheses in found[: len(part)]]
             if table is not None:
-                found = [table.translations(i, results[i][rank].attention, column) for i, rank, column in of_part]
-                found += [{}] * (rows - len(part))
-                hypotheses = [[Hypothesis(ids, 0.0, 0.0) for ids in each] for each in found]
-                scored = with_full_scores(self._functions, sampler, first, hypotheses, most=TRANSLATIONS)
-                spelled = [table.best(*each) for each in zip(spelled, found, scored, strict=False)]
+                known = [table.translations(i, results[i][rank].attention, column) for i, rank, column in of_part]
+                known += [{}] * (rows - len(part))
+                hypotheses = [[Hypothesis(ids, 0.0, 0.0) for ids in each] for each in known]
+                scored = with_full_scores(self._functions, sampler, batch, hypotheses, most=TRANSLATIONS)
+                spelled = [table.best(*each) for each in zip(spelled, known, scored, strict=False)]
             words.extend(spelled)
         return words
 

@@ -4,8 +4,7 @@ import pytest
 from table_model import TableModel, random_sources
 
 from keras_encdec.backend import compiled_call as batch_size
-from keras_encdec.decoding import BeamSampler, Generator, GreedySampler, RandomSampler
-from keras_encdec.decoding import search as search_functions
+from keras_encdec.decoding import BeamSampler, Generator, GreedySampler, RandomSampler, search_functions
 
 
 @pytest.mark.parametrize(

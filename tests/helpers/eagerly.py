@@ -6,7 +6,7 @@ from unittest import mock
 import keras
 
 COMPILES = [
-    "keras_encdec.decoding.search",
+    "keras_encdec.decoding.search_functions",
     "keras_encdec.scoring.source_encoder",
     "keras_encdec.scoring.ngram_scorer",
     "keras_encdec.scoring.scorer",
