@@ -48,8 +48,8 @@ class UnknownSpeller:
         (1 - l) p(characters of w) + l sum over s of a_js t(w | x_s)
 
     where l is the weight of the translations, t a table of word translations, and a_js the attention to the source word
-    x_s, divided by that to all source words. ln p and the score still have p(characters of w) alone, as in
-    `encdec-score`.
+    x_s, divided by that to all source words. The score of the hypothesis includes ln of this value; its ln p remains
+    that of the characters, as `TextScorer` computes it.
 
     Args:
         ensemble: Ensemble of models whose decoders have a `speller`.
@@ -71,13 +71,6 @@ class UnknownSpeller:
         translation_weight: float = TRANSLATION_WEIGHT,
     ) -> list[list[Hypothesis]]:
         """Spells the unknown words of hypotheses, and returns the best.
-
-        With translations, an unknown word becomes the one with the highest value of
-
-            p(word) = (1 - l) p(characters) + l sum over the source words x_s of a_s t(word | x_s)
-
-        where a_s is the attention to x_s and t the table. Scores include ln p(word); ln p of a hypothesis remains that
-        of the characters, as `TextScorer` computes it.
 
         Spelling lowers the score of a hypothesis. So the requested number of hypotheses of each source is spelled
         first, and then only those others whose words alone have a higher score than the worst of these.
