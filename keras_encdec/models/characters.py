@@ -35,7 +35,7 @@ class CharacterReader(keras.layers.Layer):
         units: int. Hidden units of each layer, and dimension of the characters' embeddings.
         cell: str. Name of a registered cell. Defaults to "lstm".
         layers: int. Defaults to `1`.
-        dropout: float. Share of the inputs of each layer that are set to zero in training. Defaults to `0.0`.
+        dropout: float. Dropout rate of the inputs of each layer. Defaults to `0.0`.
         initial_scale: float. Bound of the initial weights, which are uniform. Defaults to `0.1`.
 
     Call arguments:

@@ -144,8 +144,7 @@ class FeedForwardDecoder(Decoder):
         ngram_order: int. n, the number of words of an n-gram, including the predicted word.
         embedding_dim: int. Dimension of the word embeddings.
         hidden_units: tuple of int. Units of each rectified layer.
-        dropout: float. Share of the inputs of each layer, and of the output matrix, that are set to zero in
-            training. Defaults to `0.0`.
+        dropout: float. Dropout rate of the inputs of each layer and of the output matrix. Defaults to `0.0`.
         initial_scale: float. Bound of the initial weights, which are uniform. Defaults to `0.01`.
 
     Call arguments:

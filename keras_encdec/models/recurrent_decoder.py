@@ -35,8 +35,7 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
         layers: int. Defaults to `1`.
         summary: bool. Whether the encoder gives a summary c of the source instead of the first states. Defaults to
             `False`.
-        dropout: float. Share of the inputs of each layer, and of the output matrix, that are set to zero in
-            training. Defaults to `0.0`.
+        dropout: float. Dropout rate of the inputs of each layer and of the output matrix. Defaults to `0.0`.
         initial_scale: float. Bound of the initial weights, which are uniform. Defaults to `0.1`.
 
     Call arguments:

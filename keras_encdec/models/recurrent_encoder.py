@@ -48,7 +48,7 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
         annotations: bool. Whether the decoder also gets the annotations. Defaults to `False`.
         reader: dict. Arguments of `CharacterReader`, except `width`. Defaults to `None`: the encoder reads words
             outside the shortlist as the unknown word.
-        dropout: float. Share of the inputs of each layer that are set to zero in training. Defaults to `0.0`.
+        dropout: float. Dropout rate of the inputs of each layer. Defaults to `0.0`.
         initial_scale: float. Bound of the initial weights, which are uniform. Defaults to `0.1`.
 
     Call arguments:

@@ -20,7 +20,7 @@ class RecurrentLayers(keras.layers.Layer):
         cell: "lstm", "gru" or "rnn". Defaults to "lstm".
         layers: int. Defaults to `1`.
         summary: bool. Whether the decoder gets a summary of the source instead of states. Defaults to `False`.
-        dropout: float. Share of the inputs of each layer that are set to zero in training. Defaults to `0.0`.
+        dropout: float. Dropout rate of the inputs of each layer. Defaults to `0.0`.
         initial_scale: float. Bound of the initial weights, which are uniform. Defaults to `0.1`.
 
     Raises:

@@ -177,9 +177,6 @@ class RNNEncoder(Encoder):
         embedding = {"source.E": (self.embedding.embeddings, slice(None))}
         return {**embedding, **{f"encoder.{name}": where for name, where in encoder.items()}}
 
-    def compute_output_shape(self, source_shape: Shape) -> dict[str, Shape]:
-        return {"summary": (source_shape[0], self.units)}
-
     def get_config(self) -> dict[str, object]:
         names = "vocabulary_size", "embedding_dim", "units", "reset_after", "initial_stddev"
         return {**super().get_config(), **{name: getattr(self, name) for name in names}}
