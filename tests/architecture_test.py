@@ -269,7 +269,7 @@ TESTED_WITH = {
     "smt/nbest/segmentation_search": "smt/nbest/phrase_features_test.py",
     "task_options": "scoring/sharded_scoring_test.py",
     "trainers/preparation": "trainers/train_test.py",
-    "trainers/training_files": "trainers/train_errors_test.py",
+    "trainers/settings_checks": "trainers/train_errors_test.py",
     "trainers/tasks": "trainers/task_training_test.py",
     "web/endpoints": "web/app_test.py",
     "web/explorer": "web/app_test.py",

@@ -1,4 +1,4 @@
-"""Prepares what a training run begins with: its pairs on disk, and the weights and vocabularies of an initial model."""
+"""Prepares the pairs to train and validate on."""
 
 import contextlib
 import math
@@ -15,25 +15,14 @@ from keras_encdec.errors import InputError
 from keras_encdec.formats import InputLines, pair_format
 from keras_encdec.formats.fields import split_tokens
 from keras_encdec.formats.record_reader import LEFT_OUT, RecordReader
-from keras_encdec.model_config import SOURCE_VOCABULARY, TARGET_VOCABULARY
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.models import model_class
-from keras_encdec.pruning.pruning_masks import pruned_share
 from keras_encdec.text import Tokenizer, Vocabulary
 from keras_encdec.text.vocabulary import FIRST_WORD, POSITION_WORDS
-from keras_encdec.trained_model import TrainedModel
 from keras_encdec.trainers.reporting import TrainingReporter
+from keras_encdec.trainers.settings_checks import check_same_direction, check_same_reading, validation_files
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
-from keras_encdec.trainers.training_files import (
-    PREPARED,
-    check_has_zeros,
-    check_initial_settings,
-    check_same_direction,
-    check_same_reading,
-    data_before,
-    validation_files,
-)
+from keras_encdec.trainers.training_files import PREPARED, data_before
 
 # Maximum number of words on a side of a pair in validation files, unless pairs to train on may be longer.
 LONGEST_VALIDATED = 1000
@@ -275,31 +264,3 @@ def _open(
         return
     with open_pairs(path, data.registered_format, **reading) as (records, reader):
         yield records if config.has_source else (([], target) for _, target in records), reader
-
-
-def load_initial_model(config: TrainingConfig, data: TrainingData) -> ModelDirectory:
-    """Loads the model that a training run begins with, and checks that its settings are those of the run.
-
-    Args:
-        config: TrainingConfig, with an `initial_model`.
-        data: TrainingData.
-
-    Raises:
-        ConfigurationError: a ValueError, for a setting that differs from the model's: a hyper-parameter, the direction
-            or the tokenization.
-        InputError: if the model cannot be loaded, or has no pruned weights to keep.
-    """
-    assert config.initial_model is not None
-    directory = ModelDirectory.load(config.initial_model)
-    is_same = type(directory.model) is model_class(config.architecture)
-    known = TrainedModel.read(directory.path)
-    check_initial_settings(config, data, known, directory.model.config if is_same else None)
-    if config.keep_pruned:
-        check_has_zeros(pruned_share(directory.model) > 0, directory.path)
-    return directory
-
-
-def with_vocabularies(data: TrainingData, initial: ModelDirectory) -> TrainingData:
-    """Returns the data with the vocabularies of the initial model in place of new ones."""
-    source = str(initial.path / SOURCE_VOCABULARY) if initial.model.has_source else None
-    return data.replace(source_vocabulary=source, target_vocabulary=str(initial.path / TARGET_VOCABULARY))

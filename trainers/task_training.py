@@ -12,7 +12,7 @@ from keras_encdec.data import Batches, PreparedPairs, open_pairs, prepare
 from keras_encdec.errors import InputError
 from keras_encdec.formats.pair_format import WordPair
 from keras_encdec.formats.record_reader import RecordReader
-from keras_encdec.model_config import WEIGHTS, task_folder
+from keras_encdec.model_config import task_folder
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models import MultiTaskModel, TaskParts
 from keras_encdec.text import Tokenizer, Vocabulary
@@ -20,7 +20,7 @@ from keras_encdec.trainers.reporting import TrainingReporter
 from keras_encdec.trainers.tasks import TASKS_FILE, TaskConfig, TrainingTasks
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
-from keras_encdec.trainers.training_files import PREPARED, SETTINGS, save_settings
+from keras_encdec.trainers.training_files import PREPARED, begin_files
 
 # Distinguishes the random numbers that draw tasks from those that order pairs.
 _DRAWS = 0x7A5C
@@ -144,22 +144,11 @@ def prepare_tasks(
             pairs[name], source, target = _prepared(config, data, name, task, folder, given, reporter)
             directory = before or ModelDirectory(folder, source, target, tokenization=main.tokenization)
             if not resume:
-                _begin(directory, config, tasks.data_of(name, data))
+                begin_files(directory, config, tasks.data_of(name, data))
         directories[name] = directory
         encoders.setdefault(task.encoder, directory.source_vocabulary)
         decoders.setdefault(task.decoder, directory.target_vocabulary)
     return PreparedTasks(tasks, directories, pairs)
-
-
-def _begin(directory: ModelDirectory, config: TrainingConfig, data: TrainingData | None) -> None:
-    """Writes the files with which the directory of a task's model begins; with `data`, it gets settings of its own."""
-    # A killed training without a checkpoint may have left weights that do not match the new vocabularies.
-    (directory.path / WEIGHTS).unlink(missing_ok=True)
-    model = {**config.model_config.to_dict(), "dtype": config.dtype_policy}
-    directory.save_config(config.architecture, model)
-    (directory.path / SETTINGS).unlink(missing_ok=True)
-    if data:
-        save_settings(directory.path, config, data)
 
 
 def _read_vocabularies(paths: Mapping[str, str]) -> dict[str, Vocabulary]:

@@ -18,9 +18,7 @@ from keras_encdec.data import Batches, PreparedPairs
 from keras_encdec.errors import InputError
 from keras_encdec.model_config import CONFIG, WEIGHTS, record_remark, task_folder
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.models import build_model
-from keras_encdec.models.symbols import from_symbols, to_symbols
-from keras_encdec.models.translation_model import TranslationModel, copy_weights
+from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.pruning.pruning_masks import PruningMasks
 from keras_encdec.runtime.files import is_url
 from keras_encdec.runtime.imports import import_sacrebleu
@@ -30,34 +28,25 @@ from keras_encdec.runtime.settings_files import read_record
 from keras_encdec.runtime.unfinished import directory_lock
 from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.callbacks import BLEU_ALTERNATIVE
-from keras_encdec.trainers.checkpoints import Checkpoints, building
+from keras_encdec.trainers.checkpoints import Checkpoints
 from keras_encdec.trainers.fitting import PROGRESS, end_recorded, fit
+from keras_encdec.trainers.initial_state import last_state, load_initial_model, new_state, with_vocabularies
 from keras_encdec.trainers.model_card import CARD, ModelCard
-from keras_encdec.trainers.preparation import (
-    load_initial_model,
-    prepare_pairs,
-    unigram_perplexity,
-    validation_batches,
-    with_vocabularies,
-)
+from keras_encdec.trainers.preparation import prepare_pairs, unigram_perplexity, validation_batches
 from keras_encdec.trainers.reporting import TrainingReporter, TrainingResult, TrainingRound
-from keras_encdec.trainers.resumption import Progress, TrainingState, load_checkpoint
-from keras_encdec.trainers.task_training import PreparedTasks, prepare_tasks
+from keras_encdec.trainers.settings_checks import changed_learning_rate, fixed_settings
+from keras_encdec.trainers.task_training import prepare_tasks
 from keras_encdec.trainers.tasks import TrainingTasks
 from keras_encdec.trainers.training_config import TrainingConfig, check_together
 from keras_encdec.trainers.training_data import TrainingData
 from keras_encdec.trainers.training_files import (
     LAST,
     PREPARED,
-    changed_learning_rate,
+    begin_files,
     check_model_folder,
     check_not_packaged,
-    check_same_tasks,
-    check_same_training,
     data_before,
-    fixed_settings,
     has_checkpoint,
-    save_settings,
     update_settings,
 )
 
@@ -189,7 +178,7 @@ def _train(job: _Job, resume: bool) -> TrainingResult:
     prepare_process_for_training()
     warn_if_slow(keras.DTypePolicy(config.dtype_policy).compute_dtype)
     # Loads the checkpoint before preparing the pairs, to report differing settings at once.
-    state = _last_checkpoint(job) if has_begun else None
+    state = last_state(config, data, job.tasks, folder, replicas) if has_begun else None
     if has_begun and replicas.is_chief and (changed := changed_learning_rate(folder, config)):
         reporter.changed(changed)
     initial = load_initial_model(config, data) if config.initial_model and not has_begun else None
@@ -200,7 +189,7 @@ def _train(job: _Job, resume: bool) -> TrainingResult:
     widths = sorted(config.pad_to) if step.compiled else None
     batches = Batches(pairs, config.batch_size, training_indices, config.seed, widths)
     if state is None:
-        state = _new_model(job, directory, step, initial, others)
+        state = new_state(config, directory, step, replicas, initial, others)
         reporter.built(state.model.count_params())
     # The empty sources of a language model are of no interest.
     compiling = reporter.compiling if config.has_source else lambda shapes: reporter.compiling(shapes[-1:])
@@ -260,17 +249,19 @@ def _conclude(
         others = job.tasks.others if job.tasks else ()
         for task_dir in (job.folder, *(task_folder(job.folder, name) for name in others)):
             update_settings(task_dir, job.config)
-    held_out = len(prepared.validation.indices) if prepared.validation else 0
-    data, trained = data_before(job.folder) or job.data, len(prepared.training_indices)
-    weights = model.count_params()
-    unigrams = None
-    if prepared.validation and model.decoder.speller is None:  # with characters, it also counts spellings
-        vocabulary = prepared.directory.target_vocabulary
-        unigrams = unigram_perplexity(prepared.pairs, prepared.training_indices, prepared.validation, vocabulary)
-    remark = _remark(result, unigrams)
+    remark = _remark(prepared, model, result)
     record_remark(job.folder, remark)
-    warning, numbers = f"**Warning:** {remark}" if remark else "", (weights, trained, held_out)
-    ModelCard(job.config, data, result, prepared.directory, *numbers, remark=warning, tasks=job.tasks).write()
+    ModelCard(
+        job.config,
+        data_before(job.folder) or job.data,
+        result,
+        prepared.directory,
+        weights=model.count_params(),
+        pairs=len(prepared.training_indices),
+        held_out=len(prepared.validation.indices) if prepared.validation else 0,
+        remark=f"**Warning:** {remark}" if remark else "",
+        tasks=job.tasks,
+    ).write()
     return remark
 
 
@@ -284,7 +275,8 @@ def _prepared(job: _Job, initial: ModelDirectory | None, has_begun: bool) -> _Pr
         _check_validation(config, validation, folder)
         check_batch_size(job.replicas, min(config.batch_size, len(training_indices)))
         if not has_begun:
-            _begin(config, data, directory, job.tasks)
+            tasks = {"tasks": job.tasks.fixed()} if job.tasks else {}
+            begin_files(directory, config, data, {**fixed_settings(config, data), **tasks})
         job.replicas.wait()
         return _Prepared(directory, pairs, validation, training_indices)
     job.replicas.wait()
@@ -299,22 +291,15 @@ def _prepared(job: _Job, initial: ModelDirectory | None, has_begun: bool) -> _Pr
     return _Prepared(directory, pairs, *validation_batches(config, data, directory, pairs))
 
 
-def _begin(config: TrainingConfig, data: TrainingData, directory: ModelDirectory, tasks: TrainingTasks | None) -> None:
-    """Saves the vocabularies, the configuration of the model and the settings of a new run."""
-    # A run that was killed before its first checkpoint may have left weights that do not match the new vocabularies.
-    (directory.path / WEIGHTS).unlink(missing_ok=True)
-    directory.save_config(
-        config.architecture,
-        {**config.model_config.to_dict(), "dtype": config.dtype_policy},
-        {**fixed_settings(config, data), **({"tasks": tasks.fixed()} if tasks else {})},
-    )
-    save_settings(directory.path, config, data)
-
-
-def _remark(result: TrainingResult, unigrams: float | None) -> str | None:
+def _remark(prepared: _Prepared, model: TranslationModel, result: TrainingResult) -> str | None:
     """Returns a warning if the model is no better than the frequencies of its target words, otherwise `None`."""
     found = result.best.val_perplexity if result.best else None
-    if found is None or unigrams is None or found < unigrams:
+    # The perplexity of a model that spells words also counts their characters.
+    if found is None or not prepared.validation or model.decoder.speller is not None:
+        return None
+    vocabulary = prepared.directory.target_vocabulary
+    unigrams = unigram_perplexity(prepared.pairs, prepared.training_indices, prepared.validation, vocabulary)
+    if found < unigrams:
         return None
     return (
         f"the model is no better than the frequencies of its target words: held-out perplexity {found:,.1f} per token, "
@@ -331,56 +316,3 @@ def _check_validation(config: TrainingConfig, validation: Batches | None, folder
                 f"give --validation, or drop --{name}",
                 folder,
             )
-
-
-def _new_model(
-    job: _Job,
-    directory: ModelDirectory,
-    step: StepCompilation,
-    initial: ModelDirectory | None,
-    others: PreparedTasks | None,
-) -> TrainingState:
-    """Builds and compiles a model."""
-    config = job.config
-    words = len(directory.source_vocabulary), len(directory.target_vocabulary)
-    with building(config.seed), job.replicas.building():
-        if others:
-            model = others.new_model(config)
-        else:
-            arguments = {**directory.character_counts(), **config.model_config.to_dict()}
-            model = build_model(config.architecture, *words, **arguments, dtype=config.dtype_policy)
-        if initial:
-            if len(model.weights) == len(initial.model.weights):
-                copy_weights(initial.model, model)
-            else:  # a hybrid model, which has further weights for characters, begins with a model of words
-                from_symbols(model, {**to_symbols(model), **to_symbols(initial.model)})
-        model.compile(
-            _optimizer(config),
-            config.reduction,
-            config.clip_elements or None,
-            config.label_smoothing,
-            jit_compile=step.jit_compile,
-        )
-        if config.keep_pruned or config.gradual_pruning:
-            PruningMasks(model)
-    return TrainingState(model, Progress())
-
-
-def _last_checkpoint(job: _Job) -> TrainingState:
-    """Loads the last checkpoint, and checks that its settings match."""
-    config = job.config
-    directory = ModelDirectory.load(job.folder, weights=False)
-    check_same_tasks(job.tasks, directory.training)
-    with building():
-        state = load_checkpoint(job.folder, job.replicas)
-    check_same_training(config, job.data, directory.training, state.model.get_config())
-    # Checkpoints of the first versions lack PyTorch's generator state. A new seed keeps dropout from repeating the
-    # numbers of the first rounds.
-    with building((config.seed + state.progress.updates) % 2**32):
-        return state
-
-
-def _optimizer(config: TrainingConfig) -> keras.optimizers.Optimizer:
-    published = {"rho": 0.95, "epsilon": 1e-6} if config.optimizer == "adadelta" else {}
-    arguments = {"learning_rate": config.learning_rate, "global_clipnorm": config.clip_norm or None, **published}
-    return keras.optimizers.get({"class_name": config.optimizer, "config": arguments})

@@ -21,16 +21,11 @@ from keras_encdec.formats.record_reader import LEFT_OUT
 from keras_encdec.model_config import model_path
 from keras_encdec.runtime.files import check_folder, is_url
 from keras_encdec.trained_model import TrainedModel
+from keras_encdec.trainers.settings_checks import check_has_zeros, check_initial_settings, check_resumed
 from keras_encdec.trainers.tasks import TrainingTasks
 from keras_encdec.trainers.training_config import TrainingConfig, check_together
 from keras_encdec.trainers.training_data import TrainingData
-from keras_encdec.trainers.training_files import (
-    check_has_zeros,
-    check_initial_settings,
-    check_model_folder,
-    check_resumed,
-    has_checkpoint,
-)
+from keras_encdec.trainers.training_files import check_model_folder, has_checkpoint
 
 
 def define_flags(flag_values: flags.FlagValues) -> None:

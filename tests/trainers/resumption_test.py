@@ -22,7 +22,8 @@ from keras_encdec.trainers import TrainingData, fitting, resumption
 from keras_encdec.trainers.checkpoints import Checkpoints
 from keras_encdec.trainers.model_card import ModelCard
 from keras_encdec.trainers.resumption import load_checkpoint
-from keras_encdec.trainers.training_files import check_resumed, has_checkpoint
+from keras_encdec.trainers.settings_checks import check_resumed
+from keras_encdec.trainers.training_files import has_checkpoint
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="others have one way to compile")
