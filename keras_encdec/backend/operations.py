@@ -165,6 +165,22 @@ def store_rows(table: Tensor, start: Tensor, rows: Tensor) -> Tensor:
     return ops.slice_update(table, start, ops.cast(rows, table.dtype))
 
 
+def sums_at(values: Tensor, indices: Tensor, size: int | Tensor) -> Tensor:
+    """Adds up values by index, as `ops.segment_sum` does, which waits for a GPU under PyTorch.
+
+    Args:
+        values: float tensor `(n,)`.
+        indices: int32 tensor `(n,)`, from 0 to `size - 1`.
+        size: int, or int32 scalar.
+
+    Returns:
+        float tensor `(size,)`, 0 at indices that do not occur.
+    """
+    if backend_name() == "torch":
+        return ops.zeros(size, values.dtype).index_add(0, indices, values)
+    return ops.segment_sum(values, indices, num_segments=size)
+
+
 # Number of lines that a row is folded into.
 FOLDED_LINES = 32
 

@@ -8,6 +8,7 @@ from keras_encdec.architectures.configurations import (
     RecurrentEncoderDecoderConfig,
     RecurrentLanguageModelConfig,
 )
+from keras_encdec.backend.operations import sums_at
 from keras_encdec.backend.types import Structure, Tensor
 from keras_encdec.data.rare_word_batches import SPELLING_WIDTHS, characters_key, positions_key
 from keras_encdec.models.attention_decoder import AttentionDecoder
@@ -219,8 +220,7 @@ def added_at(scores: Tensor, positions: Tensor, target: Tensor) -> Tensor:
         float tensor `(batch, time)`; 0 at all other positions.
     """
     shape = ops.shape(target)
-    total = ops.segment_sum(scores, positions, num_segments=shape[0] * shape[1])
-    return ops.reshape(total, shape)
+    return ops.reshape(sums_at(scores, positions, shape[0] * shape[1]), shape)
 
 
 @register_model("language_model")

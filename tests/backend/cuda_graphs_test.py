@@ -3,11 +3,19 @@
 import keras
 import numpy as np
 import pytest
+from hybrid_toys import hybrid
 from layer_checks import numpy
 
 from keras_encdec.backend.devices import torch_on_cuda
 from keras_encdec.backend.training_step import StepCompilation
-from keras_encdec.models import RecurrentEncoderDecoder, RNNEncoderDecoder, published_optimizer
+from keras_encdec.data.rare_word_batches import with_source_characters, with_target_characters
+from keras_encdec.models import (
+    RecurrentEncoderDecoder,
+    RecurrentLanguageModel,
+    RNNEncoderDecoder,
+    published_optimizer,
+)
+from keras_encdec.text.vocabulary import SPELLING_WIDTH
 
 if keras.backend.backend() != "torch":
     pytest.skip("steps are recorded under PyTorch", allow_module_level=True)
@@ -39,7 +47,17 @@ def sgd_model(dropout=0.0):
     return model, {"optimizer": keras.optimizers.SGD(0.5, global_clipnorm=1.0)}
 
 
-MAKERS = [phrase_model, attention_model, sgd_model]
+def character_model(dropout=0.0):
+    model = hybrid(dropout=dropout)
+    return model, {"optimizer": keras.optimizers.Adam(0.05, global_clipnorm=1.0)}
+
+
+def language_model(dropout=0.0):
+    model = RecurrentLanguageModel(20, cell="gru", layers=1, dropout=dropout, **SIZES)
+    return model, {"optimizer": keras.optimizers.Adam(0.05, clipnorm=1.0)}
+
+
+MAKERS = [phrase_model, attention_model, sgd_model, character_model, language_model]
 
 
 def compiled(make, **arguments):
@@ -50,12 +68,19 @@ def compiled(make, **arguments):
     return model
 
 
-def batches(number, width=5):
+def batches(make, number, width=5):
     rng = np.random.default_rng(0)
     for _ in range(number):
         source, target = rng.integers(3, 20, (2, 4, width)).astype("int32")
         source[1, 3:] = target[2, 2:] = 0
-        yield {side: keras.ops.convert_to_tensor(ids) for side, ids in (("source", source), ("target", target))}
+        batch = {"source": source, "target": target}
+        if make is character_model:
+            spellings = rng.integers(3, 6, (14, SPELLING_WIDTH)) * (np.arange(SPELLING_WIDTH) < 4)
+            batch = {
+                **with_source_characters(source, 6, spellings, (24, 0, 0)),
+                **with_target_characters(target, 6, spellings, (24, 0, 0)),
+            }
+        yield {name: keras.ops.convert_to_tensor(ids) for name, ids in batch.items()}
 
 
 def same(model, other):
@@ -65,15 +90,15 @@ def same(model, other):
 
 @pytest.mark.parametrize("make", MAKERS)
 def test_a_step_can_be_replayed_with_other_batches(make):
-    first, recorded, *others = batches(4)
+    first, recorded, *others = batches(make, 4)
     model, replayed = compiled(make), compiled(make)
     for batch in (first, recorded, *others):
         logs = model.train_step((batch,))
     replayed.train_step((first,))
 
-    def step(source, target):
+    def step(*parts):
         with NumbersOnDevice():
-            return list(replayed.train_step(({"source": source, "target": target},)).values())
+            return list(replayed.train_step((dict(zip(first, parts, strict=True)),)).values())
 
     graph = make_fx(step)(*recorded.values())  # runs the step
     with torch.no_grad():
@@ -98,7 +123,7 @@ class _WaitingOperations(TorchDispatchMode):
 
 @pytest.mark.parametrize("make", MAKERS)
 def test_a_step_waits_for_nothing(make):
-    model, (first, second) = compiled(make, dropout=0.2), batches(2)
+    model, (first, second) = compiled(make, dropout=0.2), batches(make, 2)
     model.train_step((first,))
     with _WaitingOperations() as waiting, NumbersOnDevice():
         model.train_step((second,))
@@ -117,7 +142,7 @@ def test_recorded_steps_train_as_steps_without_a_recording(make):
         model.make_train_function()
         keras.utils.set_random_seed(2)
         for width in (5, 7, 5, 7, 5, 7, 5):
-            for batch in batches(2, width):
+            for batch in batches(make, 2, width):
                 model.train_function([(batch,)])
     same(*both)
 

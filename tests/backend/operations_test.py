@@ -4,7 +4,15 @@ import pytest
 from gradients import double_precision
 from keras import ops
 
-from keras_encdec.backend.operations import FOLDED_LINES, stable_top_k, store_rows, take_rows, top_k, with_table_rows
+from keras_encdec.backend.operations import (
+    FOLDED_LINES,
+    stable_top_k,
+    store_rows,
+    sums_at,
+    take_rows,
+    top_k,
+    with_table_rows,
+)
 
 
 @pytest.mark.parametrize("words", [7, FOLDED_LINES * 12, FOLDED_LINES * 12 + 1, 5003])
@@ -37,6 +45,12 @@ def test_rows_are_stored_and_found_whatever_the_width_of_integers():
             start = ops.convert_to_tensor(3, "int32")
             table = store_rows(ops.zeros(shape, "float32"), start, ops.convert_to_tensor(expected[3:5]))
         np.testing.assert_array_equal(ops.convert_to_numpy(table), expected)
+
+
+def test_values_are_added_up_by_index():
+    values, indices = np.array([1.5, 2, -4, 8], "float32"), np.array([2, 0, 2, 2], "int32")
+    found = sums_at(*map(ops.convert_to_tensor, (values, indices)), 4)
+    np.testing.assert_array_equal(ops.convert_to_numpy(found), [2, 0, 5.5, 0])
 
 
 def test_take_rows_returns_the_rows_in_the_order_of_the_indices():
