@@ -64,6 +64,7 @@ class Stage:
         Raises:
             InputError: if an input cannot be read.
         """
+        # If a function is moved or renamed, stages that users have finished run again.
         function = f"{self.function.__module__}.{self.function.__qualname__}"
         inputs = {name: checksum(path) for name, path in self.inputs.items()}
         # JSON turns tuples into lists, as in the record that the key is compared with.
