@@ -61,6 +61,7 @@ class StepCompilation:
     Attributes:
         compiled: bool. Whether the step is compiled, or recorded on a GPU, for each shape of batch, so that batches
             should have few shapes.
+        recorded: bool. Whether the step is recorded: under PyTorch on a GPU, see `cuda_graphs.RecordedSteps`.
         jit_compile: bool. The argument of `model.compile`. It is false under TensorFlow, where `apply` compiles the
             training step by shape and evaluation is not compiled.
     """

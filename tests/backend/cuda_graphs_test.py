@@ -83,7 +83,7 @@ def batches(make, number, width=4):
         yield {name: keras.ops.convert_to_tensor(ids) for name, ids in batch.items()}
 
 
-def same(model, other):
+def assert_same(model, other):
     for mine, its in zip(model.variables, other.variables, strict=True):
         np.testing.assert_allclose(numpy(mine), numpy(its), atol=1e-6, err_msg=mine.path)
 
@@ -104,7 +104,7 @@ def test_a_step_can_be_replayed_with_other_batches(make):
     with torch.no_grad():
         for batch in others:
             values = graph(*batch.values())
-    same(model, replayed)
+    assert_same(model, replayed)
     assert list(map(float, values)) == pytest.approx(list(map(float, logs.values())), rel=1e-5)
 
 
@@ -144,7 +144,7 @@ def test_recorded_steps_train_as_steps_without_a_recording(make):
         for width in (4, 6, 4, 6, 4, 6, 4):
             for batch in batches(make, 2, width):
                 model.train_function([(batch,)])
-    same(*both)
+    assert_same(*both)
 
 
 @needs_gpu
