@@ -7,7 +7,7 @@ import re
 from google.protobuf import text_format
 
 from keras_encdec.errors import FilePath, InputError, shown_path
-from keras_encdec.export.versions import MODELS_CONFIG, export_folder, locked, remove_folder, versions
+from keras_encdec.export.versions import MODELS_CONFIG, export_folder, locked, remove_folder, version_folder, versions
 from keras_encdec.runtime.files import is_url, joined
 from keras_encdec.runtime.open_output import write_file
 from keras_encdec.runtime.remote import remove_remote
@@ -151,7 +151,7 @@ def move_stable_label(export_dir: FilePath, model_name: str, version: int, base_
         InputError: if there is no such version, or `models.config` names another model for the folder.
     """
     with export_folder(export_dir) as folder:
-        _require_version(folder, version)
+        version_folder(folder, version)
         with locked(folder):
             path = ModelsConfig(folder, model_name, base_path).write(stable=version)
     return joined(export_dir, MODELS_CONFIG) if is_url(export_dir) else path
@@ -171,7 +171,7 @@ def remove_version(export_dir: FilePath, model_name: str, version: int, base_pat
             the folder.
     """
     with export_folder(export_dir) as folder:
-        _require_version(folder, version)
+        version_folder(folder, version)
         with locked(folder):
             labels = ModelsConfig(folder, model_name, base_path)
             if labels.stable == version:
@@ -185,12 +185,3 @@ def remove_version(export_dir: FilePath, model_name: str, version: int, base_pat
             remove_folder(folder, version)
     if is_url(export_dir):  # after the configuration without its labels has been uploaded
         remove_remote(joined(export_dir, f"{version}"))
-
-
-def _require_version(export_dir: str | os.PathLike[str], version: int) -> None:
-    there = versions(export_dir)
-    if version not in there:
-        listed = ", ".join(map(str, there)) or "none"
-        raise InputError(
-            f"found no version {version}", f"expected one of the existing versions ({listed})", "", export_dir
-        )

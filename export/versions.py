@@ -44,7 +44,7 @@ def version_folder(export_dir: str | os.PathLike[str], version: int | None = Non
     number = version or max(there, default=0)
     if number not in there:
         raise InputError(
-            f"found the versions {', '.join(map(str, there))}" if there else "found no version",
+            f"found version{'s' * (len(there) > 1)} {', '.join(map(str, there))}" if there else "found no version",
             f"expected version {number}" if number else "expected at least one",
             "export one first (encdec-export)",
             export_dir,

@@ -25,7 +25,7 @@ from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files, file_checksum
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.open_output import open_output
-from keras_encdec.runtime.progress import Progress, ShardedFileSummary
+from keras_encdec.runtime.progress import Progress, ShardedFileSummary, counted
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult
 from keras_encdec.runtime.workers import in_order, threads
@@ -59,7 +59,7 @@ class GenerationSummary(ShardedFileSummary):
         if words is not None and words.unknown:
             notices.append(f"{words}.")
         if self.before:
-            notices.append(f"{self.before:,} of the lines were already done by a command that was interrupted.")
+            notices.append(f"An interrupted command had already done {counted(self.before, 'lines')}.")
         if words is not None and words.is_high:
             notices.append(
                 f"warning: most of the {words.side}'s words are unknown to the {words.model}, so its targets mean "

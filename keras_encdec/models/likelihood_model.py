@@ -1,5 +1,7 @@
 """Base class of models that output log-probabilities: loss, metrics, and checks of the training data."""
 
+import numbers
+
 import keras
 import numpy as np
 from keras import ops
@@ -130,8 +132,8 @@ class LikelihoodModel(keras.Model):
             )
         if reduction not in ("sum", "mean"):
             raise ValueError(f'found reduction={reduction!r}, expected "sum" or "mean"')
-        if not 0 <= label_smoothing < 1:
-            raise ValueError(f"found label_smoothing={label_smoothing}, expected a number from 0 to below 1")
+        if not isinstance(label_smoothing, numbers.Real) or not 0 <= label_smoothing < 1:
+            raise ValueError(f"found label_smoothing={label_smoothing!r}, expected a number from 0 to below 1")
         self.reduction, self.clip_elements, self.label_smoothing = reduction, clip_elements, label_smoothing
         super().compile(exact_clipping(keras.optimizers.get(optimizer), clip_elements), **arguments)
         if norms := GradientNorms.of(self.optimizer):

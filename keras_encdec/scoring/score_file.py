@@ -60,7 +60,7 @@ class ScoreSummary(ShardedFileSummary):
         notices += ["; ".join(map(str, self.unknown_words)) + "."] if self.unknown_words else []
         notices += [f"{counts}." for counts in self.ngrams]
         if self.before:
-            notices.append(f"{self.before:,} of the lines were already scored by a command that was interrupted.")
+            notices.append(f"An interrupted command had already scored {counted(self.before, 'lines')}.")
         if self.malformed:
             lines = counted(self.malformed, "malformed lines")
             notices.append(f"{lines} {neutral}; a line without a field for it stays unchanged.")

@@ -17,7 +17,7 @@ from keras_encdec.formats import FilePath, InputLines, Record, open_output
 from keras_encdec.formats.plain_text import append_columns
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.files import absolute, check_distinct_files, file_checksum, is_file
-from keras_encdec.runtime.progress import FileSummary, Progress
+from keras_encdec.runtime.progress import FileSummary, Progress, counted
 from keras_encdec.runtime.shard_folder import ShardFolder
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.workers import in_order, threads
@@ -64,7 +64,7 @@ class SelectionSummary(FileSummary):
     @property
     def notices(self) -> list[str]:
         """Sentences for the user about the pairs."""
-        return [f"{self.before:,} of the pairs were already scored."] if self.before else []
+        return [f"An interrupted command had already scored {counted(self.before, 'pairs')}."] if self.before else []
 
     def __str__(self) -> str:
         summary = f"{self.lines:,} of {self.pairs:,} pairs in {self.seconds:,.1f} s: {self._result}"

@@ -23,7 +23,7 @@ def test_versions_are_numbered_upward_and_labels_move(quick_export, model_dir, t
 
     move_stable_label(folder, "encdec", 6)
     assert labels(folder) == {"stable": 6, "canary": 6}
-    with pytest.raises(InputError, match=r"found no version 7, expected one of the existing versions \(1, 5, 6\)"):
+    with pytest.raises(InputError, match="found versions 1, 5, 6, expected version 7"):
         move_stable_label(folder, "encdec", 7)
     before = (folder / "5" / "saved_model.pb").stat().st_mtime_ns
     with pytest.raises(InputError, match="found an existing version"):
@@ -62,7 +62,7 @@ def test_a_version_is_removed_with_its_labels(quick_export, model_dir, export_co
         remove_version(folder, "encdec", 1)
     succeed(export_command(f"--export_dir={folder}", "--remove_version=2"))
     assert names(folder) == ["1", "batching_parameters.txt", "models.config"] and labels(folder) == {"stable": 1}
-    fail(export_command(f"--export_dir={folder}", "--remove_version=2"), 1, "found no version 2")
+    fail(export_command(f"--export_dir={folder}", "--remove_version=2"), 1, "expected version 2")
 
 
 def test_a_label_moved_during_an_export_keeps_its_version(scores_only, quick_export, model_dir, monkeypatch, tmp_path):

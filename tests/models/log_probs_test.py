@@ -99,9 +99,9 @@ def test_label_smoothing_is_saved_and_models_without_it_load(tmp_path):
     assert model.label_smoothing == 0 and numpy(model(INPUTS, training=True)).shape == TARGET.shape
 
 
-@pytest.mark.parametrize("value", [-0.1, 1, float("nan")])
+@pytest.mark.parametrize("value", [-0.1, 1, float("nan"), "0.1"])
 def test_a_share_out_of_range_is_refused(value):
-    with pytest.raises(ValueError, match=f"found label_smoothing={value}, expected a number from 0 to below 1"):
+    with pytest.raises(ValueError, match=f"found label_smoothing={value!r}, expected a number from 0 to below 1"):
         recurrent().compile("sgd", label_smoothing=value)
 
 

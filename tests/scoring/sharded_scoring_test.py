@@ -63,7 +63,7 @@ def test_an_interrupted_job_continues_to_the_same_output(forward_scorer, reverse
     said = []
     summary = score_file(output=out / name, **models, **job, shard_lines=5, show=said.append)
     assert (out / name).read_bytes() == expected and os.listdir(out) == [name]
-    assert summary.before > 0 and f"{summary.before} of the lines were already scored" in " ".join(summary.notices)
+    assert summary.before > 0 and f"An interrupted command had already scored {summary.before} line" in " ".join(summary.notices)
     assert (summary.lines, summary.unknown_words) == (len(PAIRS), whole.unknown_words)
     assert len(said) == 1 and "disk space" in said[0]
 
@@ -195,6 +195,6 @@ def test_a_killed_command_continues_with_several_processes(model_dirs, tmp_path,
     if not (out / "table.gz").exists():  # the machine was faster
         assert list(folder.glob("*.done.json"))
     result = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert "of the lines were already scored" in result.stderr
+    assert "An interrupted command had already scored " in result.stderr
     assert (out / "table.gz").read_bytes() == (out / "whole.gz").read_bytes()
     assert sorted(os.listdir(out)) == ["table.gz", "whole.gz"]

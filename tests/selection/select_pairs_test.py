@@ -294,7 +294,7 @@ def test_an_interrupted_selection_in_shards_continues(corpus, out, dual, monkeyp
     with pytest.raises(InputError, match=r"found the settings end_weight 4.0, expected 1.0"):
         select_pairs(**outputs, top=1, end_weight=4, shard_lines=2, **job)
     summary = select_pairs(**outputs, share=0.5, shard_lines=2, **job)  # another amount than before
-    assert summary.before == 2 and summary.notices == ["2 of the pairs were already scored."]
+    assert summary.before == 2 and summary.notices == ["An interrupted command had already scored 2 pairs."]
     assert dataclasses.replace(summary, before=0, seconds=0, output="", lowest=0) == dataclasses.replace(
         whole, seconds=0, output="", lowest=0
     )

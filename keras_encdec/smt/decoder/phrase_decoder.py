@@ -60,7 +60,7 @@ class DecodingSummary(FileSummary):
         """Warnings for the user, as sentences."""
         notices = []
         if self.before:
-            notices.append(f"{self.before:,} of the sentences were already translated.")
+            notices.append(f"An interrupted command had already translated {counted(self.before, 'sentences')}.")
         if 0 < self.unknown_words == self.words:
             notices.append(
                 "The table has no phrase of any sentence, so all words were copied. Check that it is the table for "

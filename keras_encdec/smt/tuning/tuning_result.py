@@ -67,11 +67,14 @@ class Tuning:
         notices: list[str] = []
         worse = [tuned for tuned in self.tuned if tuned.discarded_score is not None]
         if worse:
-            discarded = ", ".join(f"{tuned.discarded_score:.2f}" for tuned in worse)
+            kept, lost = worse[0].score, [tuned.discarded_score for tuned in worse]
+            # A score that is lower by less than 0.01 shows as many digits as tell the two apart.
+            digits = next(n for n in range(2, 17) if n == 16 or all(f"{kept:.{n}f}" != f"{score:.{n}f}" for score in lost))
+            discarded = ", ".join(f"{score:.{digits}f}" for score in lost)
             count = "The search" if len(self.tuned) == 1 else f"{len(worse)} of {len(self.tuned)} searches"
             notices.append(
                 f"{count} found weights with a lower score on the lists than the initial weights ({self.metric} "
-                f"{discarded} instead of {worse[0].score:.2f}); the initial weights were kept."
+                f"{discarded} instead of {kept:.{digits}f}); the initial weights were kept."
             )
         if not worse and self.best.score < self.initial_score:
             notices.append(

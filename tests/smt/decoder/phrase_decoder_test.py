@@ -310,7 +310,7 @@ def test_an_interrupted_job_in_shards_continues_to_the_same_list(folder, tmp_pat
         decode_nbest(*files, tmp_path / "list", WEIGHTS, **{**options, "nbest_size": 6})
     summary = decode_nbest(*files, tmp_path / "list", WEIGHTS, **options)
     assert (tmp_path / "list").read_bytes() == (tmp_path / "whole").read_bytes()
-    assert "16 of the sentences were already translated." in summary.notices
+    assert "An interrupted command had already translated 16 sentences." in summary.notices
     assert (summary.lines, summary.sentences, summary.words, summary.unknown_words) == (
         whole.lines,
         whole.sentences,
