@@ -7,12 +7,27 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 
 import hypothesis
 import pytest
 
 from keras_encdec.backend.startup import lean_imports
 from keras_encdec.runtime.workers import STOP_SIGNALS
+
+
+def lower_in_one_context():
+    """JAX translates each program in a context of its own: making one takes longer than translating a small program."""
+    from jax._src.interpreters import mlir
+
+    make, own = mlir.make_ir_context, threading.local()
+
+    def context():
+        own.context = getattr(own, "context", None) or make()
+        return own.context
+
+    mlir.make_ir_context = context
+
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("GOMP_SPINCOUNT", "3000")  # PyTorch's waiting threads leave the processors to other tests
@@ -36,7 +51,9 @@ if hasattr(os, "sched_setaffinity") and "PYTEST_XDIST_WORKER" in os.environ:
 # Keras is imported as in commands: with scikit-learn, pandas and others that it finds, this takes nearly twice as long.
 if "PYTEST_XDIST_WORKER" in os.environ:  # the process that hands out the tests needs no Keras
     with lean_imports():
-        import keras  # noqa: F401
+        import keras
+    if keras.backend.backend() == "jax":
+        lower_in_one_context()
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "helpers"))
 # Each run draws other examples, so that many runs try many: half of the usual number in each. An example may take as
 # long as it takes, since the machine may be busy.

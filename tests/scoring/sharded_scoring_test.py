@@ -63,7 +63,8 @@ def test_an_interrupted_job_continues_to_the_same_output(forward_scorer, reverse
     said = []
     summary = score_file(output=out / name, **models, **job, shard_lines=5, show=said.append)
     assert (out / name).read_bytes() == expected and os.listdir(out) == [name]
-    assert summary.before > 0 and f"An interrupted command had already scored {summary.before} line" in " ".join(summary.notices)
+    already = f"An interrupted command had already scored {summary.before} line"
+    assert summary.before > 0 and already in " ".join(summary.notices)
     assert (summary.lines, summary.unknown_words) == (len(PAIRS), whole.unknown_words)
     assert len(said) == 1 and "disk space" in said[0]
 
