@@ -1,5 +1,6 @@
 """Base class of the models of p(target | source), and their registry."""
 
+import functools
 import os
 import pathlib
 from collections.abc import Callable, Sequence
@@ -13,7 +14,7 @@ from keras_encdec.architectures.architecture_registry import (
     load_preset,
     register_architecture,
 )
-from keras_encdec.backend.compiled_call import compute_in_int8
+from keras_encdec.backend.compiled_call import compute_in_int8, quick_call
 from keras_encdec.backend.gradients import without_gradients
 from keras_encdec.backend.types import Encoded, Memory, Shape, State, Structure, Tensor
 from keras_encdec.backend.variable_copies import VariableCopies
@@ -141,6 +142,17 @@ class TranslationModel(LikelihoodModel):
         logits = self.decoder(Decoder.previous_words(target), encoded, training=training)
         return self.log_probs_for_loss(logits, target, training)
 
+    def call_without_gradients(self, inputs: Structure) -> Tensor:
+        """Calls the model as fast as the backend can."""
+        parts = self.encoder, self.decoder  # those of the current task
+        if parts not in self._quick_calls:
+            self._quick_calls[parts] = quick_call(self)
+        return self._quick_calls[parts](inputs)
+
+    @functools.cached_property
+    def _quick_calls(self) -> dict[tuple[Encoder, Decoder], Callable[..., Structure]]:
+        return {}
+
     def log_probs_for_loss(self, logits: Tensor, target: Tensor, training: bool | None) -> Structure:
         """Computes the result of the model's call, see the class, from the logits of all steps."""
         log_probs = token_log_probs(logits, target)
@@ -238,7 +250,7 @@ class EncoderDecoder(TranslationModel):
             ValueError: for arrays that do not hold such ids.
         """
         target = id_tensor("target", target, self.target_words + SPECIAL_IDS)
-        return self({"source": self._source_ids(source), "target": target})
+        return self.call_without_gradients({"source": self._source_ids(source), "target": target})
 
     @without_gradients
     def score(self, source: Tensor, target: Tensor) -> Tensor:

@@ -1,8 +1,12 @@
-"""The registry of models."""
+"""The registry of models, and the calls that score."""
 
+import keras
+import numpy as np
 import pytest
+from layer_checks import numpy
+from recurrent_toys import SIZES, padded, stirred
 
-from keras_encdec.models import RNNEncoderDecoder, model_class, register_model
+from keras_encdec.models import RecurrentLanguageModel, RNNEncoderDecoder, model_class, register_model
 
 
 class OtherModel(RNNEncoderDecoder):
@@ -15,3 +19,26 @@ def test_the_name_of_another_model_is_refused():
     with pytest.raises(ValueError, match="found the architecture 'cslm' registered already"):
         register_model("cslm")(OtherModel)
     assert model_class("encdec") is RNNEncoderDecoder
+
+
+class CountedModel(RecurrentLanguageModel):
+    """Counts how often it is traced, or run where nothing is traced."""
+
+    calls = 0
+
+    def call(self, inputs, training=None):
+        self.calls += 1
+        return super().call(inputs, training)
+
+
+def test_scores_of_one_shape_are_compiled_once_if_at_all_and_follow_the_weights():
+    model = stirred(CountedModel(7, **SIZES))
+    target = padded([[3, 4, 2]], width=12)
+    before = numpy(model.score(target))
+    np.testing.assert_allclose(before, numpy(model({"target": target})).sum(axis=1), atol=1e-5)
+    stirred(model, seed=1)
+    model.calls = 0
+    after = numpy(model.score(target))
+    assert model.calls == (0 if keras.backend.backend() == "jax" else 1)
+    assert abs(after - before).max() > 0.01
+    np.testing.assert_allclose(after, numpy(model.token_log_probs(target)).sum(axis=1), atol=1e-5)
