@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import recurrent_oracle
 from gradients import assert_finite_differences, double_precision, gradients_by
-from recurrent_toys import PAIRS, SOURCE, TARGET, nested_weights, toy
+from recurrent_toys import PAIRS, SOURCE, TARGET, DecoderStep, EncoderStart, nested_weights, toy
 
-from keras_encdec.backend.compiled_call import compiled_call
+from keras_encdec.backend.compiled_call import quick_call
 from keras_encdec.models import from_symbols, to_symbols
 
 # Keras narrows some operations of float64 tensors to float32 under JAX (tanh) and PyTorch (matmul).
@@ -55,7 +55,7 @@ def test_every_choice_follows_the_equations_in_a_batch_and_word_by_word(choices)
         model = toy(dtype="float64", **choices)
         # With a row that is all padding, and more of it in every row, which change nothing of the others.
         source, target = (np.pad(ids, [[0, 1], [0, 3]]) for ids in (SOURCE, TARGET))
-        tokens = keras.ops.convert_to_numpy(called(model)({"source": source, "target": target}))
+        tokens = keras.ops.convert_to_numpy(model.token_log_probs(source, target))
         expected = expected_of(model)
         by_word, attention = log_probs_by_word(model, source[:-1], TARGET)
     assert not tokens[-1].any()
@@ -68,29 +68,14 @@ def test_every_choice_follows_the_equations_in_a_batch_and_word_by_word(choices)
         assert not attention[row, :, positions:].any()
 
 
-def called(layer):
-    """The layer, compiled where it is slow otherwise."""
-    return compiled_call(layer) if keras.backend.backend() == "jax" else layer
-
-
-class Step(keras.layers.Layer):
-    def __init__(self, decoder):
-        super().__init__(dtype="float64")
-        self.decoder = decoder
-        self.built = True
-
-    def call(self, previous, state, memory):
-        return self.decoder.next_log_probs(previous, state, memory)
-
-
 def log_probs_by_word(model, source, target):
     """log p of each token from `start` and `next_log_probs`, 0 fed first, and the attention of each step."""
-    state, memory = model.start(source)
+    state, memory = quick_call(EncoderStart(model))(source)
     assert state.keys() == model.decoder.state_spec.keys() and memory.keys() == model.decoder.memory_spec.keys()
     for tensors, specs in ((state, model.decoder.state_spec), (memory, model.decoder.memory_spec)):
         for name, spec in specs.items():
             assert tensors[name].shape == (len(source), *spec.with_time(source.shape[1])), name
-    step = called(Step(model.decoder))
+    step = quick_call(DecoderStep(model.decoder))
     previous, rows, attention = np.zeros(len(source), "int32"), [], []
     for t in range(target.shape[1]):
         log_probs, state = step(previous, state, memory)

@@ -2,8 +2,9 @@ import keras
 import numpy as np
 import pytest
 from layer_checks import numpy
-from recurrent_toys import TARGET, toy, toy_language_model
+from recurrent_toys import TARGET, DecoderStep, toy, toy_language_model
 
+from keras_encdec.backend.compiled_call import quick_call
 from keras_encdec.decoding import Generator, RandomSampler
 from keras_encdec.models import RecurrentLanguageModel
 
@@ -23,11 +24,12 @@ def test_it_is_the_decoder_of_a_translation_model_from_zero_states(cell):
 def test_start_and_step_score_and_the_source_does_not_matter():
     model = toy_language_model()
     tokens = numpy(model.token_log_probs(np.pad(TARGET, [[0, 0], [0, 4]])))
+    step = quick_call(DecoderStep(model.decoder))
     for source in (np.full((len(TARGET), 1), 2), np.random.default_rng(0).integers(3, 9, (len(TARGET), 5))):
         state, memory = model.start(source)
         previous = np.zeros(len(TARGET), "int32")
         for t in range(TARGET.shape[1]):
-            log_probs, state = model.decoder.next_log_probs(keras.ops.convert_to_tensor(previous), state, memory)
+            log_probs, state = step(keras.ops.convert_to_tensor(previous), state, memory)
             log_probs = numpy(log_probs)
             previous = TARGET[:, t]
             stepped = np.where(previous == 0, 0, log_probs[range(len(TARGET)), previous])
