@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from gradients import in_one_program
 from layer_checks import check_saved_in_a_new_process, numpy
 
 from keras_encdec.layers import GRU, GRUCell, LSTMCell, Maxout, RNNCell
@@ -24,20 +25,21 @@ def trained_and_saved(layer, folder, width):
     model.fit(INPUTS, np.ones((3, *model.output_shape[1:])), verbose=0)
     for old, weight in zip(before, model.trainable_variables, strict=True):
         assert np.isfinite(numpy(weight)).all() and (numpy(weight) != old).any()
-    check_saved_in_a_new_process(model, [INPUTS], numpy(model(INPUTS)), folder)
+    check_saved_in_a_new_process(model, [INPUTS], numpy(in_one_program(model)(INPUTS)), folder)
 
 
 @pytest.mark.parametrize("sequences", [False, True])
 def test_bidirectional_is_a_layer_in_each_direction(sequences, tmp_path):
     layer = keras.layers.Bidirectional(GRU(5, return_sequences=sequences))
-    layer(INPUTS)
+    layer.build(INPUTS.shape)
     layer.backward_layer.cell.bias.assign(rng.normal(size=15))
+    reading = GRU(5, return_sequences=sequences)
+    reading.build(INPUTS.shape)
+    reading.set_weights(layer.backward_layer.get_weights())
+    both, forward, reading = map(in_one_program, (layer, layer.forward_layer, reading))
     for mask in (None, MASK):
-        from_left, from_right = np.split(numpy(layer(INPUTS, mask=mask)), 2, axis=-1)
-        np.testing.assert_allclose(from_left, numpy(layer.forward_layer(INPUTS, mask=mask)), atol=1e-6)
-        reading = GRU(5, return_sequences=sequences)
-        reading.build(INPUTS.shape)
-        reading.set_weights(layer.backward_layer.get_weights())
+        from_left, from_right = np.split(numpy(both(INPUTS, mask=mask)), 2, axis=-1)
+        np.testing.assert_allclose(from_left, numpy(forward(INPUTS, mask=mask)), atol=1e-6)
         for row, length in enumerate([6] * 3 if mask is None else [6, 3, 5]):
             alone = numpy(reading(INPUTS[row : row + 1, :length][:, ::-1].copy()))[0]
             if sequences:
@@ -59,18 +61,21 @@ def test_bidirectional_hands_on_states():
 @pytest.mark.parametrize("cell", [GRUCell, LSTMCell, RNNCell])
 def test_keras_rnn_skips_masked_steps_of_each_cell(cell, tmp_path):
     rnn = keras.layers.RNN(cell(5))
-    masked = numpy(rnn(INPUTS, mask=MASK))
+    rnn.build(INPUTS.shape)
+    call = in_one_program(rnn)
+    masked = numpy(call(INPUTS, mask=MASK))
     for row, length in enumerate([6, 3, 5]):
-        np.testing.assert_allclose(masked[row], numpy(rnn(INPUTS[row : row + 1, :length]))[0], atol=1e-6)
+        np.testing.assert_allclose(masked[row], numpy(call(INPUTS[row : row + 1, :length]))[0], atol=1e-6)
     trained_and_saved(rnn, tmp_path, 5)
 
 
 def test_cells_are_stacked(tmp_path):
     cells = [GRUCell(3), LSTMCell(5), RNNCell(2)]
     rnn = keras.layers.RNN(keras.layers.StackedRNNCells(cells))
-    stacked, inputs = numpy(rnn(INPUTS)), INPUTS
+    rnn.build(INPUTS.shape)
+    stacked, inputs = numpy(in_one_program(rnn)(INPUTS)), INPUTS
     for cell in cells:
-        inputs = numpy(keras.layers.RNN(cell, return_sequences=True)(inputs))
+        inputs = numpy(in_one_program(keras.layers.RNN(cell, return_sequences=True))(inputs))
     np.testing.assert_allclose(stacked, inputs[:, -1], atol=1e-6)
     trained_and_saved(rnn, tmp_path, 2)
 
