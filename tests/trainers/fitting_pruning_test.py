@@ -27,7 +27,7 @@ def data(training_files):
 @pytest.fixture(scope="module")
 def dense(data, tmp_path_factory):
     path = tmp_path_factory.mktemp("trained") / "dense"
-    train_tiny(data, path, updates=4)
+    train_tiny(data, path, updates=1)
     return path
 
 
@@ -43,7 +43,7 @@ def weights(path):
 
 def test_a_pruned_model_is_trained_on_with_its_zeros(data, pruned, tmp_path):
     keep = {"initial_model": str(pruned), "keep_pruned": True, "average_rounds": 2}
-    result, _ = train_tiny(data, tmp_path / "kept", updates=10, round_updates=5, **keep)
+    result, _ = train_tiny(data, tmp_path / "kept", updates=4, round_updates=2, **keep)
     assert [each.pruned_share for each in result.rounds] == [pytest.approx(0.6, abs=0.01)] * 3
     assert result.rounds[-1].averaged_rounds == 2
     assert ModelDirectory.load(tmp_path / "kept").target_vocabulary.words == (
@@ -54,17 +54,17 @@ def test_a_pruned_model_is_trained_on_with_its_zeros(data, pruned, tmp_path):
         after = weights(tmp_path / "kept" / name)
         assert any((a != b).any() for a, b in zip(before, after, strict=True))
         assert not any(b[1:][a[1:] == 0].any() for a, b in zip(before, after, strict=True) if a.ndim > 1)
-    train_tiny(data, tmp_path / "all", updates=2, initial_model=str(pruned))
+    train_tiny(data, tmp_path / "all", updates=1, initial_model=str(pruned))
     assert pruned_share(load_model(tmp_path / "all" / "best.keras")) < 0.3 and not is_sparse(
         tmp_path / "all" / "best.keras"
     )
 
 
 def test_gradual_pruning_ends_at_its_share_and_keeps_a_model_of_it(data, tmp_path):
-    result, _ = train_tiny(data, tmp_path / "m", updates=12, round_updates=3, gradual_pruning=0.8)
+    result, _ = train_tiny(data, tmp_path / "m", updates=4, round_updates=1, gradual_pruning=0.8)
     shares = [each.pruned_share for each in result.rounds]
     assert shares == sorted(shares) and shares[-1] == pytest.approx(0.8, abs=0.01)
-    # After update 3 of 12 a third of the ramp is done, of which a step is 1 %.
+    # After update 1 of 4 a third of the ramp is done, of which a step is 1 %.
     assert shares[0] == pytest.approx(cubic_share(0.33, 0, 0.8), abs=0.01)
     assert result.best.pruned_share == shares[-1]
     assert pruned_share(ModelDirectory.load(tmp_path / "m").model) == pytest.approx(0.8, abs=0.01)
@@ -85,18 +85,18 @@ class Doing(TrainingReporter):
 
 
 @pytest.mark.usefixtures("signals_obeyed")
-@pytest.mark.parametrize("updates", [6, 3])
+@pytest.mark.parametrize("updates", [4, 2])
 def test_a_run_resumed_with_an_earlier_end_ends_at_the_full_share(data, tmp_path, updates):
     def stop(done):
-        if done == 5:
+        if done == 3:
             signal.raise_signal(signal.SIGTERM)
 
-    settings = {"round_updates": 4, "gradual_pruning": 0.8}
+    settings = {"round_updates": 2, "gradual_pruning": 0.8}
     stopped = train(tiny_config(updates=60, **settings), data, tmp_path / "m", reporter=Doing(stop))
     assert stopped.last.pruned_share < 0.3
     result, _ = train_tiny(data, tmp_path / "m", resume=True, updates=updates, **settings)
     assert result.best.pruned_share == result.last.pruned_share == pytest.approx(0.8, abs=0.01)
-    assert number_of_updates(tmp_path / "m") == [4, 6]
+    assert number_of_updates(tmp_path / "m") == [2, 4]
     assert pruned_share(ModelDirectory.load(tmp_path / "m").model) == pytest.approx(0.8, abs=0.01)
     _, lines = train_tiny(data, tmp_path / "m", resume=True, updates=updates, **settings)
     assert lines[0].startswith("Nothing to train")

@@ -4,6 +4,7 @@ import re
 import shutil
 
 import pytest
+from eagerly import eagerly
 from tiny_trainings import train_tiny
 
 from keras_encdec.diagnosis.paths import check_path
@@ -21,7 +22,8 @@ def front_matter(folder):
 @pytest.fixture(scope="module")
 def trained(training_files, tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained") / "my model"
-    return train_tiny(TrainingData(tsv=training_files / "tsv", held_out_fraction=0.1), folder, updates=10)[0]
+    with eagerly():
+        return train_tiny(TrainingData(tsv=training_files / "tsv", held_out_fraction=0.1), folder, updates=2)[0]
 
 
 def test_it_says_what_was_trained_on_what_and_how_well(trained):
@@ -37,7 +39,7 @@ def test_it_says_what_was_trained_on_what_and_how_well(trained):
     assert metric["value"] == pytest.approx(trained.best.val_perplexity, abs=0.001)
     for title in ("Data", "Sizes", "Settings", "Perplexity", "Date", "How to use it"):
         assert f"\n## {title}\n\n" in card
-    for row in ("Distinct pairs trained on | 360", "Pairs validated on | 40", "`optimizer` | adam", "Updates | 10"):
+    for row in ("Distinct pairs trained on | 360", "Pairs validated on | 40", "`optimizer` | adam", "Updates | 2"):
         assert f"| {row} |" in card, row
     assert "--format=tsv --input=pairs.tsv" in card and "None" not in card
     assert re.search(r"\n20\d\d-\d\d-\d\d\n", card) and str(trained.model_dir.parent) not in card
@@ -50,19 +52,21 @@ def test_a_directory_with_it_is_undamaged_and_loads_where_it_is_copied(trained, 
     assert ModelDirectory.load(copied).model.count_params()
 
 
+@pytest.mark.usefixtures("eager")
 def test_a_resumed_run_replaces_it_unless_it_is_the_users(training_files, tmp_path):
     data, folder = TrainingData(tsv=training_files / "tsv", held_out_fraction=0), tmp_path / "model"
-    train_tiny(data, folder, updates=10)
+    train_tiny(data, folder, updates=1)
     known, card = front_matter(folder)
     assert known["model-index"][0]["results"][0]["metrics"][0]["name"] == "Perplexity per token, training pairs"
-    train_tiny(data, folder, resume=True, updates=20)
-    assert "| Updates | 20 |" in front_matter(folder)[1]
+    train_tiny(data, folder, resume=True, updates=2)
+    assert "| Updates | 2 |" in front_matter(folder)[1]
     mine = re.sub("<!-- encdec-train .*?-->\n", "", card) + "My notes.\n"
     (folder / "README.md").write_text(mine, encoding="utf-8")
-    train_tiny(data, folder, resume=True, updates=30)
+    train_tiny(data, folder, resume=True, updates=3)
     assert (folder / "README.md").read_text(encoding="utf-8") == mine
 
 
+@pytest.mark.usefixtures("eager")
 def test_a_language_model_and_a_reverse_model_have_their_own_cards(training_files, tmp_path):
     data = TrainingData(target=training_files / "target")
     train_tiny(data, tmp_path / "lm", updates=1, architecture="language_model", model={"units": 4, "embedding_dim": 4})

@@ -21,18 +21,20 @@ from keras_encdec.trainers.checkpoints import Checkpoints
 from keras_encdec.trainers.reporting import TrainingReporter
 
 
+@pytest.mark.usefixtures("eager")
 def test_a_run_keeps_its_progress(tsv, tmp_path):
     with ProgressRecord("encdec-train", tmp_path / "given.json"):
-        train_tiny(tsv, tmp_path / "model", updates=10)
+        train_tiny(tsv, tmp_path / "model", updates=1)
     for path in (tmp_path / "model" / "progress.json", tmp_path / "given.json"):
         state = json.loads(path.read_text())
         assert (state["task"], state["state"], state["unit"]) == ("encdec-train", "finished", "updates")
-        assert (state["done"], state["total"]) == (10, 10)
-    train_tiny(tsv, tmp_path / "model", resume=True, updates=20)
+        assert (state["done"], state["total"]) == (1, 1)
+    train_tiny(tsv, tmp_path / "model", resume=True, updates=2)
     state = json.loads((tmp_path / "model" / "progress.json").read_text())
-    assert (state["state"], state["done"]) == ("finished", 20)
+    assert (state["state"], state["done"]) == ("finished", 2)
 
 
+@pytest.mark.usefixtures("eager")
 def test_a_run_that_a_signal_stops_or_that_fails_says_so(tsv, tmp_path, monkeypatch):
     end = Checkpoints.on_epoch_end
 
@@ -41,9 +43,9 @@ def test_a_run_that_a_signal_stops_or_that_fails_says_so(tsv, tmp_path, monkeypa
         signal.raise_signal(signal.SIGTERM)
 
     monkeypatch.setattr(Checkpoints, "on_epoch_end", signalled)
-    train_tiny(tsv, tmp_path / "model", updates=30)
+    train_tiny(tsv, tmp_path / "model", updates=30, round_updates=2)
     state = json.loads((tmp_path / "model" / "progress.json").read_text())
-    assert state["state"] == "failed" and 10 <= state["done"] < 30
+    assert state["state"] == "failed" and 2 <= state["done"] < 30
     assert state["last_error"] == "stopped by signal 15; --resume continues the training"
 
     def full(self, *arguments):
@@ -51,19 +53,21 @@ def test_a_run_that_a_signal_stops_or_that_fails_says_so(tsv, tmp_path, monkeypa
 
     monkeypatch.setattr(Checkpoints, "on_epoch_end", full)
     with pytest.raises(InputError):
-        train_tiny(tsv, tmp_path / "other", updates=30)
+        train_tiny(tsv, tmp_path / "other", updates=30, round_updates=1)
     state = json.loads((tmp_path / "other" / "progress.json").read_text())
     assert (state["state"], state["last_error"]) == ("failed", "found the disk full.")
 
 
+@pytest.mark.usefixtures("eager")
 def test_updates_are_reported_until_the_first_round_has_ended(tsv, tmp_path, monkeypatch):
     monkeypatch.setattr(UpdateReports.__init__, "__defaults__", (0.0,))
-    _, lines = train_tiny(tsv, tmp_path / "model", updates=20)
+    _, lines = train_tiny(tsv, tmp_path / "model", updates=8, round_updates=6)
     updates = [line for line in lines if re.fullmatch(r"\d+ updates, [\d,]+ pairs/s, loss [\d.]+ .*", line)]
     first_round = next(i for i, line in enumerate(lines) if line.startswith("Round 1"))
     assert len(updates) >= 5 and all(line in lines[:first_round] for line in updates)
 
 
+@pytest.mark.usefixtures("eager")
 def test_lines_on_a_terminal_are_not_written_into_the_bar(tsv, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(UpdateReports.__init__, "__defaults__", (0.0,))
     lines = []
@@ -76,7 +80,7 @@ def test_lines_on_a_terminal_are_not_written_into_the_bar(tsv, tmp_path, monkeyp
 
     callbacks = reporter.callbacks
     monkeypatch.setattr(reporter, "callbacks", lambda *arguments: [*callbacks(*arguments), AfterUpdate()])
-    train(tiny_config(updates=5), tsv, tmp_path / "model", reporter=reporter)
+    train(tiny_config(updates=2), tsv, tmp_path / "model", reporter=reporter)
     assert "\nCompiling for batches of the shape 16 x 9." in lines
     reporter.waiting("Update 9", 30)  # the bar has ended its line
     assert lines[-1] == "Update 9 has taken 30 s so far."
