@@ -70,9 +70,9 @@ RECURRENT = {"architecture": "recurrent", "model": {"cell": "gru", "layers": 1, 
         {
             **RECURRENT,
             "schedule": "halving",
-            "halving_start": 0.2,
-            "halving_every": 0.2,
-            "warmup_updates": 5,
+            "halving_start": 0.1,
+            "halving_every": 0.1,
+            "warmup_updates": 3,
             "gradual_pruning": 0.7,
             "pruning_scheme": "class_uniform",
             "average_rounds": 2,
@@ -81,10 +81,10 @@ RECURRENT = {"architecture": "recurrent", "model": {"cell": "gru", "layers": 1, 
     ids=["cosine", "halving and gradual pruning"],
 )
 def test_an_interrupted_run_ends_with_the_weights_of_an_uninterrupted_one(tsv, tmp_path, settings):
-    settings = {"updates": 14, "round_updates": 5, **settings}
+    settings = {"updates": 8, "round_updates": 3, **settings}
     train_tiny(tsv, tmp_path / "whole", **settings)
     # Each with the minutes between checkpoints, and the update of the last one. The last ends a round.
-    interruptions = [(3, kill, 1e-9, 2), (4, terminate, 15, 4), (9, kill, 1e-9, 8), (12, kill, 15, 10)]
+    interruptions = [(2, kill, 1e-9, 1), (2, terminate, 15, 2), (5, kill, 1e-9, 4), (7, kill, 15, 6)]
     for update, interrupt, minutes, saved in interruptions:
         keras.utils.set_random_seed(update)  # of another process
         config = tiny_config(**settings, checkpoint_minutes=minutes)
@@ -92,18 +92,18 @@ def test_an_interrupted_run_ends_with_the_weights_of_an_uninterrupted_one(tsv, t
             result = train(config, tsv, tmp_path / "stopped", resume=True, reporter=Interrupting(update, interrupt))
             assert (result.signal, result.updates) == (signal.SIGTERM, update)
         done = load_checkpoint(tmp_path / "stopped").progress
-        assert (done.updates, len(done.rounds)) == (saved, saved // 5)
+        assert (done.updates, len(done.rounds)) == (saved, saved // 3)
     (tmp_path / "stopped" / "last.keras").write_bytes(b"damaged")
-    with pytest.warns(EncdecWarning, match="continuing from the checkpoint before it, after 8 updates"):
+    with pytest.warns(EncdecWarning, match="continuing from the checkpoint before it, after 4 updates"):
         train_tiny(tsv, tmp_path / "stopped", resume=True, **settings)
     assert_same_training(tmp_path / "whole", tmp_path / "stopped")
 
 
 @pytest.mark.usefixtures("eager", "signals_obeyed")
 def test_a_signal_with_the_last_update_of_a_round_or_of_the_training_ends_the_round(tsv, tmp_path):
-    settings = {"updates": 5, "round_updates": 3}
+    settings = {"updates": 3, "round_updates": 2}
     train_tiny(tsv, tmp_path / "whole", **settings)
-    for update in (3, 5):
+    for update in (2, 3):
         reporter = Interrupting(update, terminate)
         result = train(tiny_config(**settings), tsv, tmp_path / "stopped", resume=True, reporter=reporter)
         assert (result.signal, result.last.updates) == (signal.SIGTERM, update)
@@ -129,7 +129,7 @@ def test_a_round_continues_with_other_limits(tsv, tmp_path):
 def test_the_weights_of_another_run_are_refused(training_files, tmp_path):
     data = TrainingData(tsv=training_files / "tsv")
     for name in ("one", "other"):
-        train_tiny(data, tmp_path / name, updates=2, round_updates=1, seed=len(name))
+        train_tiny(data, tmp_path / name, updates=1, round_updates=1, seed=len(name))
     right, other = (tmp_path / name / "best.keras" for name in ("one", "other"))
     kept = right.read_bytes()
     ModelDirectory.load(right.parent)
@@ -137,7 +137,7 @@ def test_the_weights_of_another_run_are_refused(training_files, tmp_path):
     with pytest.raises(InputError, match=f"{right}: found that it has changed since the model was trained"):
         ModelDirectory.load(right.parent)
     right.write_bytes(kept)
-    train_tiny(data, right.parent, updates=4, round_updates=1, seed=3, resume=True)
+    train_tiny(data, right.parent, updates=2, round_updates=1, seed=3, resume=True)
     ModelDirectory.load(right.parent)
 
 
