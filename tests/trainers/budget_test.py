@@ -59,7 +59,7 @@ def test_a_resumed_warm_up_continues_and_ends_at_the_full_learning_rate():
 
 
 @pytest.mark.parametrize("number", STOP_SIGNALS)
-def test_each_stop_signal_ends_the_training_and_its_handler_is_restored(number, signals_obeyed):
+def test_each_stop_signal_ends_the_training_and_its_handler_is_restored(number, signals_obeyed, eager):
     model = toy(layers=1, cell="rnn")
     model.compile(keras.optimizers.SGD(0.5))
     budget = Budget(0.5, learning_rate_schedule("constant"), updates_per_epoch=2)

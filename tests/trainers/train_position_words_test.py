@@ -62,7 +62,7 @@ def check_pairs(pairs, number):
 
 def test_unknown_words_are_annotated_in_training_and_validation(files, tmp_path):
     data = posunk(files, validation=[files / "val.tsv"], validation_alignment=files / "val.align")
-    _, lines = train_tiny(data, tmp_path / "model", updates=4, round_updates=4)
+    _, lines = train_tiny(data, tmp_path / "model", updates=1)
     directory = ModelDirectory.load(tmp_path / "model")
     assert set(directory.target_vocabulary.words[:3]) == {"s0", "s1", "s2"}
     assert tuple(directory.target_vocabulary.words[3:]) == POSITION_WORDS
@@ -77,15 +77,15 @@ def test_unknown_words_are_annotated_in_training_and_validation(files, tmp_path)
 
 def test_a_run_with_position_words_is_resumed_and_repeated_from_its_settings(files, tmp_path):
     data = posunk(files, shortlist=30)
-    train_tiny(data, tmp_path, updates=2)
+    train_tiny(data, tmp_path, updates=1)
     assert TrainingData.from_preset(tmp_path / "settings.toml") == data
     before = read("prepared", tmp_path)
     shutil.rmtree(tmp_path / "prepared")  # it is prepared again, for the same vocabularies
-    train_tiny(data, tmp_path, resume=True, updates=4)
-    assert read("prepared", tmp_path) == before and number_of_updates(tmp_path) == [2, 4]
+    train_tiny(data, tmp_path, resume=True, updates=2)
+    assert read("prepared", tmp_path) == before and number_of_updates(tmp_path) == [1, 2]
     shutil.rmtree(tmp_path / "prepared")
     with pytest.raises(ConfigurationError, match="found unknown=unk, expected unknown=posunk as in the run to resume"):
-        train_tiny(data.replace(unknown="unk", alignment=None), tmp_path, resume=True, updates=6)
+        train_tiny(data.replace(unknown="unk", alignment=None), tmp_path, resume=True, updates=3)
     assert not (tmp_path / "prepared").exists(), "the refused resumption must prepare nothing"
 
 
