@@ -36,32 +36,34 @@ def test_training_in_low_precision_without_xla_is_resumed(tsv, tmp_path):
     assert [one["updates"] for one in history] == [10, 20] and history[1]["perplexity"] < history[0]["perplexity"]
 
 
+@pytest.mark.usefixtures("eager")
 def test_low_precision_a_schedule_another_optimizer_and_smoothed_labels_are_resumed(tsv, tmp_path):
-    settings = {"schedule": "linear", "optimizer": "sgd", "dtype_policy": "mixed_float16", "round_updates": 20}
-    settings |= {"label_smoothing": 0.1, "warmup_updates": 50}
-    train_tiny(tsv, tmp_path, updates=40, **settings)
+    settings = {"schedule": "linear", "optimizer": "sgd", "dtype_policy": "mixed_float16", "round_updates": 2}
+    settings |= {"label_smoothing": 0.1, "warmup_updates": 5}
+    train_tiny(tsv, tmp_path, updates=4, **settings)
     assert load_model(tmp_path / "last.keras", compiled=True).label_smoothing == 0.1
     with pytest.raises(
         ValueError, match="found label_smoothing=0.0, expected label_smoothing=0.1 as in the run to resume"
     ):
-        train_tiny(tsv, tmp_path, resume=True, updates=60, **{**settings, "label_smoothing": 0.0})
-    train_tiny(tsv, tmp_path, resume=True, updates=60, **settings)
-    assert number_of_updates(tmp_path) == [20, 40, 60]
+        train_tiny(tsv, tmp_path, resume=True, updates=6, **{**settings, "label_smoothing": 0.0})
+    train_tiny(tsv, tmp_path, resume=True, updates=6, **settings)
+    assert number_of_updates(tmp_path) == [2, 4, 6]
     # The step size of a round's last update: of the share of the training, and of the warm-up, that was done then.
     rates = [one["learning_rate"] for one in rounds(tmp_path)]
-    expected = [0.02 * (1 - 19 / 40) * 20 / 50, 0.02 * (1 - 39 / 40) * 40 / 50, 0.02 * (1 - 59 / 60)]
+    expected = [0.02 * (1 - 1 / 4) * 2 / 5, 0.02 * (1 - 3 / 4) * 4 / 5, 0.02 * (1 - 5 / 6)]
     assert rates == pytest.approx(expected, rel=0.011)
     assert load_model(tmp_path / "best.keras").dtype_policy.name == "mixed_float16"
 
 
+@pytest.mark.usefixtures("eager")
 def test_another_learning_rate_is_used_and_reported(tsv, tmp_path):
     settings = {"optimizer": "adam", "learning_rate": 0.001}
-    train_tiny(tsv, tmp_path, updates=10, **settings)
-    _, lines = train_tiny(tsv, tmp_path, resume=True, updates=20, **settings)
+    train_tiny(tsv, tmp_path, updates=1, **settings)
+    _, lines = train_tiny(tsv, tmp_path, resume=True, updates=2, **settings)
     assert not any("Continuing" in line for line in lines)
-    _, lines = train_tiny(tsv, tmp_path, resume=True, updates=30, **{**settings, "learning_rate": 0.5})
+    _, lines = train_tiny(tsv, tmp_path, resume=True, updates=3, **{**settings, "learning_rate": 0.5})
     assert lines[0] == "Continuing with another learning rate: learning_rate 0.5 instead of 0.001."
-    _, lines = train_tiny(tsv, tmp_path, resume=True, updates=40, **{**settings, "learning_rate": 0.5})
+    _, lines = train_tiny(tsv, tmp_path, resume=True, updates=4, **{**settings, "learning_rate": 0.5})
     assert not any("Continuing" in line for line in lines)
 
 
@@ -174,10 +176,10 @@ def test_resume_completes_what_was_killed_between_its_last_checkpoint_and_its_en
     def kill(*arguments):
         raise Killed
 
-    settings = {"round_updates": 2, "learning_rate": 1e-9, "average_rounds": 2 * (killed_at == "average")}
-    for name in ("whole", "killed"):
-        train_tiny(tsv, tmp_path / name, updates=2, **settings)
-    train_tiny(tsv, tmp_path / "whole", resume=True, updates=4, **settings)
+    settings = {"round_updates": 1, "learning_rate": 1e-9, "average_rounds": 2 * (killed_at == "average")}
+    train_tiny(tsv, tmp_path / "whole", updates=1, **settings)
+    shutil.copytree(tmp_path / "whole", tmp_path / "killed")
+    train_tiny(tsv, tmp_path / "whole", resume=True, updates=2, **settings)
     with monkeypatch.context() as patch, pytest.raises(Killed):
         owner, method = {
             "history": (Checkpoints, "write_history"),
@@ -185,15 +187,15 @@ def test_resume_completes_what_was_killed_between_its_last_checkpoint_and_its_en
             "card": (ModelCard, "write"),
         }[killed_at]
         patch.setattr(owner, method, kill)
-        train_tiny(tsv, tmp_path / "killed", resume=True, updates=4, **settings)
+        train_tiny(tsv, tmp_path / "killed", resume=True, updates=2, **settings)
     progress = tmp_path / "killed" / "progress.json"
     assert '"failed"' in progress.read_text()
     progress.write_text(progress.read_text().replace('"failed"', '"running"'))  # as SIGKILL leaves it
-    _, lines = train_tiny(tsv, tmp_path / "killed", resume=True, updates=4, **settings)
+    _, lines = train_tiny(tsv, tmp_path / "killed", resume=True, updates=2, **settings)
     assert lines[0].startswith("Nothing to train") == (killed_at != "average")
     whole, killed = (tmp_path / name for name in ("whole", "killed"))
     assert number_of_updates(killed) == number_of_updates(whole)
-    assert json.loads(progress.read_text())["state"] == "finished" and json.loads(progress.read_text())["done"] == 4
+    assert json.loads(progress.read_text())["state"] == "finished" and json.loads(progress.read_text())["done"] == 2
     assert (killed / "settings.toml").read_text() == (whole / "settings.toml").read_text()
     whole_card, killed_card = (
         [line for line in (folder / "README.md").read_text().splitlines() if "Minutes of training" not in line]
@@ -229,23 +231,23 @@ def test_a_corrupt_checkpoint_is_an_error_that_names_the_file(training_files, tr
 def test_a_run_of_the_first_version_is_resumed(tsv, tmp_path):
     """It called the architecture by its cell."""
     settings = {"architecture": "recurrent", "model": {"cell": "gru", "layers": 1}}
-    train_tiny(tsv, tmp_path, updates=2, **settings)
+    train_tiny(tsv, tmp_path, updates=1, **settings)
     config = json.loads((tmp_path / "config.json").read_text())
     config["training"] |= {"architecture": "gru", "language_model": False}
     config["model"] |= {"bidirectional": None, "source_words": 12, "target_words": 12}
     del config["architecture"], config["has_source"]
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(ValueError, match="found cell=lstm, expected cell=gru as in the run to resume"):
-        train_tiny(tsv, tmp_path, resume=True, updates=4, architecture="recurrent", model={"layers": 1})
-    result, _ = train_tiny(tsv, tmp_path, resume=True, updates=4, **settings)
-    assert result.last.updates == 4
+        train_tiny(tsv, tmp_path, resume=True, updates=2, architecture="recurrent", model={"layers": 1})
+    result, _ = train_tiny(tsv, tmp_path, resume=True, updates=2, **settings)
+    assert result.last.updates == 2
 
 
 @pytest.mark.usefixtures("eager")
 def test_a_model_saved_with_an_unused_attention_score_is_resumed(tsv, tmp_path):
     """Earlier versions saved it with every model, and did not refuse input feeding without attention."""
     settings = {"architecture": "recurrent", "model": {"cell": "gru", "layers": 1}}
-    train_tiny(tsv, tmp_path, updates=2, **settings)
+    train_tiny(tsv, tmp_path, updates=1, **settings)
     for name in ("best.keras", "last.keras"):
         with zipfile.ZipFile(tmp_path / name) as archive:
             files = {member: archive.read(member) for member in archive.namelist()}
@@ -260,8 +262,8 @@ def test_a_model_saved_with_an_unused_attention_score_is_resumed(tsv, tmp_path):
     del config["sha256"]["best.keras"]  # earlier versions kept no checksum of the weights
     (tmp_path / "config.json").write_text(json.dumps(config))
     assert ModelDirectory.load(tmp_path).model.config.attention_score is None
-    result, _ = train_tiny(tsv, tmp_path, resume=True, updates=4, **settings)
-    assert result.last.updates == 4
+    result, _ = train_tiny(tsv, tmp_path, resume=True, updates=2, **settings)
+    assert result.last.updates == 2
 
 
 @pytest.fixture(scope="module")
@@ -271,7 +273,7 @@ def folder(tsv, tmp_path_factory):
 
     path = tmp_path_factory.mktemp("trained") / "model"
     with eagerly():
-        train_tiny(tsv, path, updates=6, round_updates=2)
+        train_tiny(tsv, path, updates=3, round_updates=1)
     return path
 
 
@@ -294,14 +296,14 @@ def test_the_checkpoint_before_a_damaged_one_is_continued(tsv, folder, tmp_path,
     model = shutil.copytree(folder, tmp_path / "model")
     (model / "last.keras").write_bytes(damage((model / "last.keras").read_bytes()))
     said = (
-        rf"{re.escape(str(model))}/last.keras: found .*; continuing from the checkpoint before it, after 4 updates\.$"
+        rf"{re.escape(str(model))}/last.keras: found .*; continuing from the checkpoint before it, after 2 updates\.$"
     )
     with pytest.warns(EncdecWarning, match=said):
-        train_tiny(tsv, model, resume=True, updates=7, round_updates=2)
-    assert number_of_updates(model) == [2, 4, 6, 7]
-    assert [load_checkpoint(model).progress.updates, has_checkpoint(model)] == [7, True]
+        train_tiny(tsv, model, resume=True, updates=4, round_updates=1)
+    assert number_of_updates(model) == [1, 2, 3, 4]
+    assert [load_checkpoint(model).progress.updates, has_checkpoint(model)] == [4, True]
     (model / "last.keras").unlink()  # a process may be killed between two renames
-    assert load_checkpoint(model).progress.updates == 6 and not (model / "previous.keras").exists()
+    assert load_checkpoint(model).progress.updates == 3 and not (model / "previous.keras").exists()
 
 
 def test_damaged_checkpoints_without_a_good_one_are_an_error(folder, tmp_path):
@@ -372,8 +374,8 @@ def test_a_checkpoint_of_the_first_versions_is_resumed(tsv, folder, tmp_path):
             other.writestr(name, content)
     new = shutil.copytree(folder, tmp_path / "new")
     for path in (old, new):
-        train_tiny(tsv, path, resume=True, updates=8, round_updates=2)
-        assert number_of_updates(path) == [2, 4, 6, 8]
+        train_tiny(tsv, path, resume=True, updates=4, round_updates=1)
+        assert number_of_updates(path) == [1, 2, 3, 4]
     weights = [load_model(path / "last.keras").get_weights() for path in (old, new)]
     assert all((one == other).all() for one, other in zip(*weights, strict=True))
 
@@ -381,7 +383,7 @@ def test_a_checkpoint_of_the_first_versions_is_resumed(tsv, folder, tmp_path):
 @pytest.mark.usefixtures("eager")
 def test_a_run_in_a_store_continues_from_the_last_checkpoint_when_its_machine_dies(tsv, tmp_path, monkeypatch):
     pytest.importorskip("fsspec", reason="the extra remote is not installed")
-    train_tiny(tsv, tmp_path / "whole", updates=6, round_updates=2)
+    train_tiny(tsv, tmp_path / "whole", updates=3, round_updates=1)
     url = f"file://{tmp_path}/killed"
 
     class Killed(BaseException):
@@ -399,9 +401,9 @@ def test_a_run_in_a_store_continues_from_the_last_checkpoint_when_its_machine_di
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(StagedFolder, "upload_in_background", upload_and_die)
         patch.setattr(StagedFolder, "upload", lambda self: None)  # the dead machine does not do the last one
-        train_tiny(tsv, url, updates=6, round_updates=2)
+        train_tiny(tsv, url, updates=3, round_updates=1)
     assert rounds(tmp_path / "killed") != rounds(tmp_path / "whole")
-    result, lines = train_tiny(tsv, url, resume=True, updates=6, round_updates=2)
+    result, lines = train_tiny(tsv, url, resume=True, updates=3, round_updates=1)
     assert result.model_dir == url and any(line.endswith(f": {url}") for line in lines)
     for name in ("best.keras", "last.keras"):
         models = [load_model(tmp_path / folder / name) for folder in ("whole", "killed")]
@@ -409,4 +411,4 @@ def test_a_run_in_a_store_continues_from_the_last_checkpoint_when_its_machine_di
             np.testing.assert_array_equal(one, other)
     ModelDirectory.load(tmp_path / "killed")  # its checksums are those of its files
     with pytest.raises(ValueError, match=f"found a model in {url}"):
-        train_tiny(tsv, url, updates=6, round_updates=2)
+        train_tiny(tsv, url, updates=3, round_updates=1)

@@ -93,10 +93,11 @@ def test_a_model_directory_has_an_ordinary_model_of_each_task(several):
     assert "| `copy` | autoencoder | `s` | `s` | 0.5 | `text` |" in card
 
 
+@pytest.mark.usefixtures("eager")
 def test_tensorboard_has_the_validation_metrics_of_the_main_task_only(tasks_file, tmp_path):
     pytest.importorskip("tensorboard")
     event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    result, _ = train_tasks(tasks_file, tmp_path / "model", updates=2, tensorboard=True)
+    result, _ = train_tasks(tasks_file, tmp_path / "model", updates=1, tensorboard=True)
     events = event_accumulator.EventAccumulator(str(result.model_dir / "logs" / "validation")).Reload()
     names = events.Tags()["tensors"]
     assert "evaluation_perplexity_vs_iterations" in names
@@ -162,6 +163,7 @@ def test_a_model_of_one_task_has_no_other(model_dirs):
         ModelDirectory.load(model_dirs / "forward", task="fr")
 
 
+@pytest.mark.usefixtures("eager")
 def test_a_resumed_run_ends_with_the_same_weights(tasks_file, tmp_path):
     """Also when it is stopped within a round, between updates of different tasks."""
     limits = {"updates": 6, "round_updates": 4, "checkpoint_minutes": 1e-9, "schedule": "linear"}
