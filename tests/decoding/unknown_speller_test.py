@@ -6,7 +6,8 @@ import hybrid_oracle
 import keras
 import numpy as np
 import pytest
-from hybrid_toys import PAIRS, hybrid, ids_of
+from eagerly import uncompiled
+from hybrid_toys import hybrid, ids_of
 from recurrent_toys import padded
 
 from keras_encdec.configuration import ConfigurationError
@@ -20,16 +21,29 @@ from keras_encdec.models.symbols import to_symbols
 from keras_encdec.text.lexical_shortlist import SourceTranslations
 from keras_encdec.text.vocabulary import END, SPELLING_WIDTH, UNKNOWN, Vocabulary, spelled_word
 
-(SOURCES, _), (SPELLINGS, _) = ids_of(PAIRS)
+# A known word and a rare one, a longer rare one, two rare ones, and nothing.
+WORDS = [[4, [3, 4], 5], [[5, 1, 3, 3, 4, 4, 3, 5, 5]], [[3, 4], [3, 4, 5, 4]], []]
+(SOURCES, _), (SPELLINGS, _) = ids_of([(words, []) for words in WORDS])
 
 
-def with_unknown_words(unknown=1.5):
+def with_unknown_words(unknown=1.5, **arguments):
     """A model that often predicts the unknown word, and never padding."""
-    model = hybrid()
+    model = hybrid(**arguments)
     bias = keras.ops.convert_to_numpy(model.decoder.output_matrix.bias).copy()
     bias[[0, UNKNOWN, END]] = -40, unknown, 0.5
     model.decoder.output_matrix.bias.assign(bias)
     return model
+
+
+@pytest.fixture(scope="module")
+def model():
+    return with_unknown_words()
+
+
+@pytest.fixture(scope="module")
+def generator(model):
+    with uncompiled():
+        return Generator(model)
 
 
 def as_words(hypothesis):
@@ -41,12 +55,11 @@ def as_words(hypothesis):
 @pytest.mark.parametrize(
     "sampler", [BeamSampler(3, num_best=2, length_penalty=0.7), GreedySampler(), RandomSampler(3, seed=1)]
 )
-def test_unknown_words_are_spelled_and_the_sum_is_the_score(sampler, uncompiled):
-    model = with_unknown_words()
-    results = Generator(model).generate(SOURCES, sampler, spellings=SPELLINGS, max_length=4)
+def test_unknown_words_are_spelled_and_the_sum_is_the_score(sampler, model, generator):
+    results = generator.generate(SOURCES, sampler, spellings=SPELLINGS, max_length=4)
     weights = {name: array.astype("float64") for name, array in to_symbols(model).items()}
     spelled = 0
-    for (source, _), hypotheses in zip(PAIRS, results, strict=True):
+    for source, hypotheses in zip(WORDS, results, strict=True):
         for hypothesis in hypotheses:
             assert len(hypothesis.spellings) == hypothesis.ids.count(UNKNOWN)
             assert all(len(word) > 1 and word[-1] == END and UNKNOWN not in word for word in hypothesis.spellings)
@@ -59,9 +72,21 @@ def test_unknown_words_are_spelled_and_the_sum_is_the_score(sampler, uncompiled)
     assert spelled > 3
 
 
+def test_a_compiled_search_spells_as_one_that_is_not_compiled():
+    model, sources = with_unknown_words(characters="target", character_layers=1), [[3, 4, 2], [5, 2]]
+    found = Generator(model).generate(sources, max_length=2)
+    with uncompiled():
+        expected = Generator(model).generate(sources, max_length=2)
+    assert any(each.spellings for [each] in found)
+    for [one], [other] in zip(found, expected, strict=True):
+        assert one.ids == other.ids and one.spellings == other.spellings
+        np.testing.assert_allclose(one.log_prob, other.log_prob, atol=1e-4)
+
+
 @pytest.mark.parametrize("most", [1, 3])
-def test_the_best_are_chosen_among_all_spelled_hypotheses_of_the_beam(most, uncompiled):
-    generator = Generator(with_unknown_words(unknown=5))
+def test_the_best_are_chosen_among_all_spelled_hypotheses_of_the_beam(most):
+    with uncompiled():
+        generator = Generator(with_unknown_words(unknown=5))
     every = generator.generate(SOURCES, BeamSampler(6, 6, length_penalty=1), spellings=SPELLINGS, max_length=4)
     best = generator.generate(SOURCES, BeamSampler(6, most, length_penalty=1), spellings=SPELLINGS, max_length=4)
     words_alone = [
@@ -74,59 +99,62 @@ def test_the_best_are_chosen_among_all_spelled_hypotheses_of_the_beam(most, unco
         np.testing.assert_allclose([each.score for each in few], [each.score for each in many[:most]], atol=1e-4)
 
 
-def spelled_words(characters, sampler, rules):
-    generator = Generator(with_unknown_words(), spelling_rules=rules)
+def spelled_words(characters, sampler, generator):
     results = generator.generate(SOURCES, sampler, spellings=SPELLINGS, max_length=4)
     return {spelled_word(word, characters) for hypotheses in results for each in hypotheses for word in each.spellings}
 
 
 @pytest.mark.parametrize("sampler", [BeamSampler(3, 3), GreedySampler(), RandomSampler(5, seed=1)])
-def test_words_of_the_shortlist_are_never_spelled(sampler, uncompiled):
+def test_words_of_the_shortlist_are_never_spelled(sampler, model, generator):
     characters = Vocabulary("abc")
-    free = spelled_words(characters, sampler, None)
-    others = spelled_words(characters, sampler, SpellingRules(characters, free))
+    free = spelled_words(characters, sampler, generator)
+    with uncompiled():
+        ruled = Generator(model, spelling_rules=SpellingRules(characters, free))
+    others = spelled_words(characters, sampler, ruled)
     assert others and not others & free
 
 
-def test_words_are_spelled_in_the_normal_form_in_which_they_are_read(uncompiled):
+def test_words_are_spelled_in_the_normal_form_in_which_they_are_read(model, generator):
     characters, sampler = Vocabulary("ae\u0301"), RandomSampler(5, seed=1)
-    free, normal = (spelled_words(characters, sampler, rules) for rules in (None, SpellingRules(characters)))
+    with uncompiled():
+        ruled = Generator(model, spelling_rules=SpellingRules(characters))
+    free, normal = (spelled_words(characters, sampler, each) for each in (generator, ruled))
     assert any(unicodedata.normalize("NFC", word) != word for word in free), "no word has a letter with an accent"
     assert normal and all(unicodedata.normalize("NFC", word) == word for word in normal)
 
 
 @pytest.mark.parametrize("translations", [None, {"spellings": [[3, END]], "probability": 0.05}])
-def test_an_ensemble_of_equal_models_spells_as_one(translations, uncompiled):
-    model, tables = with_unknown_words(), None
+def test_an_ensemble_of_equal_models_spells_as_one(translations, model, generator):
+    tables = None
     if translations:
         spellings = padded(translations["spellings"], SPELLING_WIDTH)
-        shapes = [(1, len(source)) for source, _ in PAIRS[:2]]
+        shapes = [(1, len(source)) for source in WORDS[:2]]
         tables = [SourceTranslations(spellings, np.full(shape, translations["probability"])) for shape in shapes]
     arguments = {"spellings": SPELLINGS, "max_length": 3, "translations": tables}
-    one, two = (
-        Generator(models).generate(SOURCES[:2], BeamSampler(2), **arguments) for models in (model, [model, model])
-    )
+    with uncompiled():
+        ensemble = Generator([model, model])
+    one, two = (each.generate(SOURCES[:2], BeamSampler(2), **arguments) for each in (generator, ensemble))
     for [best], [other] in zip(one, two, strict=True):
         assert best.ids == other.ids and best.spellings == other.spellings
         np.testing.assert_allclose(best.log_prob, other.log_prob, atol=1e-3)
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
-def test_the_more_probable_of_spelling_and_translations_is_chosen(weight, uncompiled):
-    model, random = with_unknown_words(), np.random.default_rng(0)
+def test_the_more_probable_of_spelling_and_translations_is_chosen(weight, model, generator):
+    random = np.random.default_rng(0)
     words = [[3], [4], [3, 4, 5], [5, 5], [4, 4], [5], [3, 3], [4, 3], [5, 3, 3]]  # one more than compete
     spellings = padded([[*word, END] for word in words], SPELLING_WIDTH)
     tables = [
         SourceTranslations(spellings, random.uniform(0, 0.2, (len(words), len(source))).astype("float32"))
-        for source, _ in PAIRS
+        for source in WORDS
     ]
     arguments = {"spellings": SPELLINGS, "max_length": 4, "with_attention": True}
-    generator, sampler = Generator(model), BeamSampler(4, num_best=4)
+    sampler = BeamSampler(4, num_best=4)
     plain = generator.generate(SOURCES, sampler, **arguments)
     results = generator.generate(SOURCES, sampler, **arguments, translations=tables, translation_weight=weight)
     weights = {name: array.astype("float64") for name, array in to_symbols(model).items()}
     chosen = []
-    for (source, _), table, hypotheses, before in zip(PAIRS, tables, results, plain, strict=True):
+    for source, table, hypotheses, before in zip(WORDS, tables, results, plain, strict=True):
         spelled_before = {each.ids: each for each in before}
         assert [each.score for each in hypotheses] == sorted([each.score for each in hypotheses], reverse=True)
         for hypothesis in hypotheses:
@@ -166,7 +194,7 @@ def test_words_with_the_same_translation_probabilities_are_equally_probable():
 
 
 def test_translations_are_refused_for_samples_and_for_models_that_spell_no_words():
-    table = [SourceTranslations(np.zeros((0, SPELLING_WIDTH), np.int32), np.zeros((0, len(PAIRS[0][0])), np.float32))]
+    table = [SourceTranslations(np.zeros((0, SPELLING_WIDTH), np.int32), np.zeros((0, len(WORDS[0])), np.float32))]
     with pytest.raises(ConfigurationError, match="found word_translations with samples, whose characters are drawn"):
         Generator(hybrid()).generate(SOURCES[:1], RandomSampler(2), spellings=SPELLINGS, translations=table)
     with pytest.raises(ConfigurationError, match="found word_translations with a model that spells no words"):
