@@ -68,6 +68,7 @@ def test_greedy_search_takes_the_equations_most_probable_word(reset_after):
         assert found.log_prob == pytest.approx(oracle.score(weights, source, words, reset_after), abs=1e-4)
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_greedy_search_is_a_beam_of_one():
     model, _ = toy(target_words=20, seed=3)
     for suppress_unknown in (False, True):

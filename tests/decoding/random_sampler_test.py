@@ -20,7 +20,7 @@ SAMPLES = [[(19, 30, 4, 4, 2), (27, 4, 4, 4, 2)], [(19, 30, 4, 4, 2), (30, 4, 4,
 
 def first_words(model, sampler):
     """How often each word came first, and log p of each: dict and array over the vocabulary."""
-    [samples] = Generator(model).generate([SOURCE], sampler)
+    [samples] = Generator(model).generate([SOURCE], sampler, max_length=1)
     counts = collections.Counter(sample.ids[0] for sample in samples)
     state, memory = model.start(ops.array([SOURCE]))
     log_probs, _ = model.decoder.next_log_probs(ops.array([0]), state, memory)
@@ -99,15 +99,17 @@ def test_samples_have_the_models_score_and_end_within_the_limit():
     assert all(ids[-1] == 2 and len(ids) <= 11 for _, ids in pairs) and max(len(ids) for _, ids in pairs) == 11
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_samples_depend_on_the_seed_and_the_sources_number_alone():
     model, _ = toy(target_words=30, seed=7)
     sources = [[3, 2], [4, 5, 6, 7, 3, 4, 5, 6, 7, 8, 2], [3, 2]]
     generator, sampler = Generator(model), RandomSampler(8, seed=3)
-    together = generator.generate(sources, sampler)
-    assert together == generator.generate(sources, sampler)
+    together = generator.generate(sources, sampler, max_length=4)
+    assert together == generator.generate(sources, sampler, max_length=4)
     assert together[0] != together[2], "equal sources are drawn for separately"
-    assert [one.ids for one in generator.generate(sources[2:], sampler, first=2)[0]] == [o.ids for o in together[2]]
-    assert generator.generate(sources, RandomSampler(8, seed=4)) != together
+    [alone] = generator.generate(sources[2:], sampler, first=2, max_length=4)
+    assert [one.ids for one in alone] == [one.ids for one in together[2]]
+    assert generator.generate(sources, RandomSampler(8, seed=4), max_length=4) != together
 
 
 def test_samples_are_the_same_on_every_backend():
