@@ -19,7 +19,7 @@ from keras_encdec.trainers import TrainingConfig
 SOURCE_WORDS, TARGET_WORDS = [f"s{i}" for i in range(6)], [f"t{i}" for i in range(6)]
 SOURCES = ["s1 s2 s3", "s4", "s0 s5", "s2 s2"] * 3
 REFERENCES = ["t1 t2", "t3", "t0", "t1"] * 3
-TRAINING = {"jit_compile": "false", "tensorboard": False}
+TRAINING = {"jit_compile": "false", "tensorboard": False, "pad_to": (4,)}
 MODEL = {"units": 4, "embedding_dim": 4}
 
 
