@@ -105,7 +105,7 @@ class LanguageModel(TranslationModel):
         Raises:
             ValueError: for an array that does not hold such ids.
         """
-        return self.call_without_gradients({"target": id_tensor("target", target, self.target_words + SPECIAL_IDS)})
+        return self._quick_call({"target": id_tensor("target", target, self.target_words + SPECIAL_IDS)})
 
     @without_gradients
     def score(self, target: Tensor) -> Tensor:

@@ -142,8 +142,8 @@ class TranslationModel(LikelihoodModel):
         logits = self.decoder(Decoder.previous_words(target), encoded, training=training)
         return self.log_probs_for_loss(logits, target, training)
 
-    def call_without_gradients(self, inputs: Structure) -> Tensor:
-        """Calls the model as fast as the backend can."""
+    def _quick_call(self, inputs: Structure) -> Tensor:
+        """Calls the model without gradients, with JAX in one program for each combination of shapes."""
         parts = self.encoder, self.decoder  # those of the current task
         if parts not in self._quick_calls:
             self._quick_calls[parts] = quick_call(self)
@@ -250,7 +250,7 @@ class EncoderDecoder(TranslationModel):
             ValueError: for arrays that do not hold such ids.
         """
         target = id_tensor("target", target, self.target_words + SPECIAL_IDS)
-        return self.call_without_gradients({"source": self._source_ids(source), "target": target})
+        return self._quick_call({"source": self._source_ids(source), "target": target})
 
     @without_gradients
     def score(self, source: Tensor, target: Tensor) -> Tensor:
