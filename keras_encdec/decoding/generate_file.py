@@ -59,7 +59,7 @@ class GenerationSummary(ShardedFileSummary):
         if words is not None and words.unknown:
             notices.append(f"{words}.")
         if self.before:
-            notices.append(f"An interrupted command had already done {counted(self.before, 'lines')}.")
+            notices.append(f"An interrupted command had already generated targets for {counted(self.before, 'lines')}.")
         if words is not None and words.is_high:
             notices.append(
                 f"warning: most of the {words.side}'s words are unknown to the {words.model}, so its targets mean "

@@ -119,7 +119,7 @@ def test_a_model_trained_in_bfloat16_is_compared_in_float32(tmp_path):
 def test_unusable_arguments_are_errors_that_name_the_remedy(verify, folders, tmp_path):
     fail(verify(*flags(folders, "--backends=tensorflow,theano")), 2, "theano", "tensorflow, jax, torch")
     fail(verify(*flags((folders[0], tmp_path))), 1, tmp_path, "encdec-export")
-    fail(verify(*flags(folders, "--version=3")), 1, "versions 1", "expected version 3")
+    fail(verify(*flags(folders, "--version=3")), 1, "found version 1, expected version 3")
 
 
 @pytest.mark.usefixtures("scores_here")
