@@ -41,11 +41,11 @@ def version_folder(export_dir: str | os.PathLike[str], version: int | None = Non
         InputError: if there is no such version.
     """
     there = versions(export_dir)
-    number = version or max(there, default=0)
+    number = max(there, default=None) if version is None else version
     if number not in there:
         raise InputError(
             f"found version{'s' * (len(there) > 1)} {', '.join(map(str, there))}" if there else "found no version",
-            f"expected version {number}" if number else "expected at least one",
+            "expected at least one" if number is None else f"expected version {number}",
             "export one first (encdec-export)",
             export_dir,
         )

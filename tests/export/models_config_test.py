@@ -60,6 +60,8 @@ def test_a_version_is_removed_with_its_labels(quick_export, model_dir, export_co
         export_model(model_dir, folder)
     with pytest.raises(InputError, match="found the label stable at version 1, expected a version without it"):
         remove_version(folder, "encdec", 1)
+    with pytest.raises(InputError, match="found versions 1, 2, expected version 0"):
+        remove_version(folder, "encdec", 0)
     succeed(export_command(f"--export_dir={folder}", "--remove_version=2"))
     assert names(folder) == ["1", "batching_parameters.txt", "models.config"] and labels(folder) == {"stable": 1}
     fail(export_command(f"--export_dir={folder}", "--remove_version=2"), 1, "expected version 2")
