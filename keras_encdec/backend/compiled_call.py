@@ -54,21 +54,6 @@ def compiled_call(layer: keras.layers.Layer) -> Callable[..., Structure]:
     return call
 
 
-def quick_call(layer: keras.layers.Layer) -> Callable[..., Structure]:
-    """Makes a built layer callable without gradients, compiled only where that is worthwhile for a few calls.
-
-    JAX compiles the layer, see `compiled_call`. Otherwise it would compile each operation separately, and a loop at
-    every call: to score sentences of 30 words, 2 s instead of 2 ms. TensorFlow and PyTorch run the layer as it is.
-
-    Args:
-        layer: see `compiled_call`.
-
-    Returns:
-        callable: see `compiled_call`.
-    """
-    return compiled_call(layer) if backend_name() == "jax" else layer
-
-
 def power_of_two(number: int, least: int = 1) -> int:
     """Rounds a number of rows or steps up to a power of two, so that a layer is compiled for few shapes.
 

@@ -14,7 +14,8 @@ from keras_encdec.architectures.architecture_registry import (
     load_preset,
     register_architecture,
 )
-from keras_encdec.backend.compiled_call import compute_in_int8, quick_call
+from keras_encdec.backend.compiled_call import compiled_call, compute_in_int8
+from keras_encdec.backend.devices import backend_name
 from keras_encdec.backend.gradients import without_gradients
 from keras_encdec.backend.types import Encoded, Memory, Shape, State, Structure, Tensor
 from keras_encdec.backend.variable_copies import VariableCopies
@@ -144,13 +145,17 @@ class TranslationModel(LikelihoodModel):
 
     def _quick_call(self, inputs: Structure) -> Tensor:
         """Calls the model without gradients, with JAX in one program for each combination of shapes."""
+        if backend_name() != "jax":
+            return self(inputs)
+        # JAX would compile each operation separately, and a loop at every call: for sentences of 30 words, a call of
+        # 2 ms would take 2 s.
         parts = self.encoder, self.decoder  # those of the current task
-        if parts not in self._quick_calls:
-            self._quick_calls[parts] = quick_call(self)
-        return self._quick_calls[parts](inputs)
+        if parts not in self._compiled_calls:
+            self._compiled_calls[parts] = compiled_call(self)
+        return self._compiled_calls[parts](inputs)
 
     @functools.cached_property
-    def _quick_calls(self) -> dict[tuple[Encoder, Decoder], Callable[..., Structure]]:
+    def _compiled_calls(self) -> dict[tuple[Encoder, Decoder], Callable[..., Structure]]:
         return {}
 
     def log_probs_for_loss(self, logits: Tensor, target: Tensor, training: bool | None) -> Structure:

@@ -36,28 +36,6 @@ def stirred(model, scale=0.5, seed=0):
     return model
 
 
-class DecoderStep(keras.layers.Layer):
-    """A step of a decoder as a layer, for `quick_call`."""
-
-    def __init__(self, decoder):
-        super().__init__(dtype=decoder.dtype_policy)
-        self.decoder, self.built = decoder, True
-
-    def call(self, previous, state, memory):
-        return self.decoder.next_log_probs(previous, state, memory)
-
-
-class EncoderStart(keras.layers.Layer):
-    """The first state and the memory of a model as a layer, for `quick_call`."""
-
-    def __init__(self, model):
-        super().__init__(dtype=model.dtype_policy)
-        self.model, self.built = model, True
-
-    def call(self, source):
-        return self.model.start(source)
-
-
 def nested_weights(model):
     """What `recurrent_oracle` takes: arrays that are the model's weights, or its gradients if these stand there."""
     encoder, decoder = model.encoder, model.decoder

@@ -6,10 +6,9 @@ import keras
 import numpy as np
 import pytest
 import recurrent_oracle
-from gradients import assert_finite_differences, double_precision, gradients_by
-from recurrent_toys import PAIRS, SOURCE, TARGET, DecoderStep, EncoderStart, nested_weights, toy
+from gradients import assert_finite_differences, double_precision, gradients_by, in_one_program
+from recurrent_toys import PAIRS, SOURCE, TARGET, nested_weights, toy
 
-from keras_encdec.backend.compiled_call import quick_call
 from keras_encdec.models import from_symbols, to_symbols
 
 # Keras narrows some operations of float64 tensors to float32 under JAX (tanh) and PyTorch (matmul).
@@ -70,12 +69,12 @@ def test_every_choice_follows_the_equations_in_a_batch_and_word_by_word(choices)
 
 def log_probs_by_word(model, source, target):
     """log p of each token from `start` and `next_log_probs`, 0 fed first, and the attention of each step."""
-    state, memory = quick_call(EncoderStart(model))(source)
+    state, memory = in_one_program(model.start)(source)
     assert state.keys() == model.decoder.state_spec.keys() and memory.keys() == model.decoder.memory_spec.keys()
     for tensors, specs in ((state, model.decoder.state_spec), (memory, model.decoder.memory_spec)):
         for name, spec in specs.items():
             assert tensors[name].shape == (len(source), *spec.with_time(source.shape[1])), name
-    step = quick_call(DecoderStep(model.decoder))
+    step = in_one_program(model.decoder.next_log_probs)
     previous, rows, attention = np.zeros(len(source), "int32"), [], []
     for t in range(target.shape[1]):
         log_probs, state = step(previous, state, memory)

@@ -1,10 +1,10 @@
 import keras
 import numpy as np
 import pytest
+from gradients import in_one_program
 from layer_checks import numpy
-from recurrent_toys import TARGET, DecoderStep, toy, toy_language_model
+from recurrent_toys import TARGET, toy, toy_language_model
 
-from keras_encdec.backend.compiled_call import quick_call
 from keras_encdec.decoding import Generator, RandomSampler
 from keras_encdec.models import RecurrentLanguageModel
 
@@ -24,7 +24,7 @@ def test_it_is_the_decoder_of_a_translation_model_from_zero_states(cell):
 def test_start_and_step_score_and_the_source_does_not_matter():
     model = toy_language_model()
     tokens = numpy(model.token_log_probs(np.pad(TARGET, [[0, 0], [0, 4]])))
-    step = quick_call(DecoderStep(model.decoder))
+    step = in_one_program(model.decoder.next_log_probs)
     for source in (np.full((len(TARGET), 1), 2), np.random.default_rng(0).integers(3, 9, (len(TARGET), 5))):
         state, memory = model.start(source)
         previous = np.zeros(len(TARGET), "int32")

@@ -9,11 +9,10 @@ import keras
 import numpy as np
 import pytest
 import recurrent_oracle
-from gradients import assert_finite_differences, double_precision, gradients_by
+from gradients import assert_finite_differences, double_precision, gradients_by, in_one_program
 from layer_checks import numpy
-from recurrent_toys import PAIRS, SOURCE, TARGET, DecoderStep, EncoderStart, nested_weights, toy, toy_language_model
+from recurrent_toys import PAIRS, SOURCE, TARGET, nested_weights, toy, toy_language_model
 
-from keras_encdec.backend.compiled_call import quick_call
 from keras_encdec.decoding import BeamSampler, Generator
 from keras_encdec.models import RecurrentEncoderDecoder, RNNEncoderDecoder
 from keras_encdec.models.recurrent_encoder import words_reversed
@@ -62,10 +61,10 @@ def test_every_choice_follows_the_equations_alone_in_a_batch_and_word_by_word(ch
 
 def log_probs_by_word(model, source, target):
     """log p of each token from `start` and `step`, 0 fed first."""
-    state, memory = quick_call(EncoderStart(model))(source)
+    state, memory = in_one_program(model.start)(source)
     assert {tensor.shape[0] for tensor in (*state.values(), *memory.values())} == {len(source)}
     assert state.keys() == model.decoder.state_spec.keys() and memory.keys() == model.decoder.memory_spec.keys()
-    step = quick_call(DecoderStep(model.decoder))
+    step = in_one_program(model.decoder.next_log_probs)
     previous, rows = np.zeros(len(source), "int32"), []
     for t in range(target.shape[1]):
         log_probs, state = step(keras.ops.convert_to_tensor(previous), state, memory)

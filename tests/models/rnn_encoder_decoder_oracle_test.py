@@ -6,11 +6,10 @@ import keras
 import numpy as np
 import oracle
 import pytest
-from gradients import assert_finite_differences, double_precision, gradients_by
+from gradients import assert_finite_differences, double_precision, gradients_by, in_one_program
 from layer_checks import numpy
 from recurrent_toys import PAIRS, SOURCE, TARGET, padded
 
-from keras_encdec.backend.compiled_call import quick_call
 from keras_encdec.models import RNNEncoderDecoder, from_symbols, to_symbols
 
 SIZES = {"embedding_dim": 3, "units": 5, "maxout_units": 4, "output_rank": 2}
@@ -63,7 +62,7 @@ def test_probabilities_of_all_two_token_continuations_sum_to_one():
     source = padded([[4, 1, 6, 2]] * len(ids) ** 2)
     targets = np.array(list(itertools.product(ids, ids)), "int32")
     tokens = numpy(model.token_log_probs(source, targets))
-    encoded, decoder = model.encode(source[:1]), quick_call(model.decoder)
+    encoded, decoder = model.encode(source[:1]), in_one_program(model.decoder)
     logits = decoder(np.zeros((1, 1), "int32"), encoded)
     first = numpy(keras.ops.softmax(logits[0, 0]))
     np.testing.assert_allclose(np.exp(tokens[:: len(ids), 0]), first[1:], atol=1e-6)
