@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from keras_encdec.backend.training_step import TaskUpdate
+from keras_encdec.backend.task_steps import TaskUpdate
 from keras_encdec.data import Batches, PreparedPairs, open_pairs, prepare
 from keras_encdec.errors import InputError
 from keras_encdec.formats.pair_format import WordPair

@@ -12,7 +12,8 @@ import keras
 from keras_encdec.backend.devices import warn_if_slow
 from keras_encdec.backend.distribution import find_replicas
 from keras_encdec.backend.replicas import Compilation, Replicas, check_batch_size
-from keras_encdec.backend.training_step import StepCompilation, prepare_process_for_training, update_tasks_between
+from keras_encdec.backend.task_steps import update_tasks_between
+from keras_encdec.backend.training_step import StepCompilation, prepare_process_for_training
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import Batches, PreparedPairs
 from keras_encdec.errors import InputError

@@ -6,7 +6,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_encdec.backend.training_step import Compilation, StepCompilation, training_stream, update_tasks_between
+from keras_encdec.backend.task_steps import update_tasks_between
+from keras_encdec.backend.training_step import Compilation, StepCompilation, training_stream
 from keras_encdec.models import MultiTaskModel, TaskParts, build_model
 
 SIZES = {"units": 4, "embedding_dim": 3, "layers": 1, "cell": "gru"}
