@@ -11,7 +11,7 @@ from typing import Self
 import keras
 import numpy as np
 
-from keras_encdec.backend.replicas import Compilation
+from keras_encdec.backend.replicas import Compilation, generator_state, set_generator_state
 from keras_encdec.backend.training_step import evaluation_batches
 from keras_encdec.data import Batches
 from keras_encdec.decoding import Generator
@@ -182,9 +182,11 @@ def add_average(
         weights = masks.applied(weights)
     model.set_weights(weights)
     batches = evaluation_batches(lambda: list(map(average.replicas.part, validation.once())))
+    generator = generator_state(average.replicas)  # PyTorch draws from it when it begins to read the batches
     measured = model.evaluate(batches, verbose=0, return_dict=True)
     if bleu:
         measured["bleu"] = bleu.measure()
+    set_generator_state(generator, average.replicas)  # for a run that continues from here
     model.set_weights(last_weights)
     checkpoints.add_average(model, weights, number, measured)
 

@@ -4,7 +4,7 @@ import pathlib
 
 import keras
 
-from keras_encdec.backend.replicas import Replicas
+from keras_encdec.backend.replicas import Replicas, set_generator_state
 from keras_encdec.backend.training_step import StepCompilation
 from keras_encdec.model_config import SOURCE_VOCABULARY, TARGET_VOCABULARY
 from keras_encdec.model_directory import ModelDirectory
@@ -90,6 +90,7 @@ def last_state(
     # Checkpoints of the first versions lack PyTorch's generator state. A new seed keeps dropout from repeating the
     # numbers of the first rounds.
     with building((config.seed + state.progress.updates) % 2**32):
+        set_generator_state(state.progress.generator, replicas)
         return state
 
 
