@@ -30,7 +30,7 @@ test-older-processor: $(VENV)/installed-dev
 # Which lines the suite with TensorFlow runs, in its processes, too; fails below the share in pyproject.toml.
 coverage: $(VENV)/installed-dev
 	rm -f .coverage .coverage.*
-	$(BIN)/python -m coverage run tests/run.py --backend=tensorflow
+	$(BIN)/python -m coverage run tests/run.py --whole
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report --skip-covered --sort=cover --show-missing
 

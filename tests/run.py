@@ -1,11 +1,15 @@
 """Runs the tests with every backend and lists all failures at the end.
 
-    python tests/run.py                     the whole suite with TensorFlow; with JAX and PyTorch, what they compute
+    python tests/run.py                     each test with the backends that it needs
     python tests/run.py --older_processor   layers, models and scores again, with the instructions of an older processor
-    python tests/run.py --backend=jax       with one backend only
+    python tests/run.py --backend=jax       the tests that need one backend
+    python tests/run.py --whole             the whole suite with TensorFlow
     python tests/run.py --record_durations  the whole suite with TensorFlow; records how long each file takes
 
-JAX's and PyTorch's parts run beside TensorFlow's, at a low priority: they take the time in which its tests wait for
+What a backend computes is tested with all three. What is the same with all of them is tested with PyTorch, whose small
+trainings and searches need no tracing. TensorFlow also runs exports, commands and one training of each kind of model.
+
+JAX's and PyTorch's tests run beside TensorFlow's, at a low priority: they take the time in which its tests wait for
 servers, processes and signals. What they print follows when its tests have ended. A failure with one backend does not
 keep the others from running. A few tests that failed run once more at the end, alone: those that pass then are listed,
 because a test should not depend on what runs beside it. Exits with 1 if anything failed again.
@@ -26,8 +30,8 @@ TESTS = pathlib.Path(__file__).parent
 BACKENDS = "tensorflow", "jax", "torch"
 # Two files at a time, each by one process, in the order of conftest.py.
 PYTEST = [sys.executable, "-m", "pytest", "--numprocesses=2", "--dist=loadfile", "--no-loadscope-reorder"]
-# What a backend computes. Everything else is the same with all of them and is tested once, with TensorFlow: so are the
-# samplers, whose searches decoding/generator_test.py runs with every backend.
+# What a backend computes. Everything else is the same with all of them and is tested once: so are the samplers, whose
+# searches decoding/generator_test.py runs with every backend.
 COMPUTED = [
     "backend",
     "layers",
@@ -46,6 +50,25 @@ COMPUTED = [
     "decoding/sampler_forbidden_words_test.py",
     "decoding/generator_test.py",
 ]
+# What only TensorFlow can do, and commands, which most users run with it.
+ONLY_WITH_TENSORFLOW = [
+    "export",
+    "cli",
+    "compatibility_test.py",
+    "contributing_test.py",
+    "docs_commands_test.py",
+    "packaging_test.py",
+]
+# Trainings of each kind of model: TensorFlow traces and compiles the steps of each in another way.
+TRACED = [
+    "trainers/checkpoints_test.py",
+    "trainers/task_training_test.py",
+    "trainers/train_architectures_test.py",
+    "trainers/train_characters_test.py",
+]
+DOCTESTS = ["--doctest-modules", "keras_encdec", "trainers", "export"]
+# Modules that import PyTorch, which takes seconds, and have no examples.
+WITHOUT_PYTORCH = [f"--ignore=keras_encdec/backend/{name}.py" for name in ("cuda_graphs", "torch_products")]
 # With more failures than this, the code is broken, not a test.
 MOST_AGAIN = 10
 # A line that `run` returns for a test or a file: the backend, the name, and mostly the message.
@@ -67,6 +90,20 @@ def has_newer_instructions() -> bool:
         return re.search("avx512|avx_vnni", pathlib.Path("/proc/cpuinfo").read_text()) is not None
     except OSError:
         return True
+
+
+def parts(backend: str, older_processor: bool = False) -> list[str]:
+    """Returns the arguments of pytest that select the tests of a backend; see above.
+
+    Args:
+        backend: str.
+        older_processor: bool. Whether to select only what depends on the instructions of the processor.
+    """
+    if older_processor:
+        return [str(TESTS / name) for name in COMPUTED if name.startswith(LAYERS_MODELS_AND_SCORES)]
+    if backend == "torch":
+        return [str(TESTS), *DOCTESTS, *(f"--ignore={TESTS / name}" for name in ONLY_WITH_TENSORFLOW)]
+    return [str(TESTS / name) for name in (*COMPUTED, *(ONLY_WITH_TENSORFLOW + TRACED) * (backend == "tensorflow"))]
 
 
 def run(
@@ -158,28 +195,21 @@ def main() -> int:
     parser.add_argument(
         "--record_durations", action="store_true", help="write tests/durations.json, from the suite with TensorFlow"
     )
+    parser.add_argument("--whole", action="store_true", help="run the whole suite with TensorFlow")
     options = parser.parse_args()
-    older, backends = options.older_processor, [options.backend] if options.backend else BACKENDS
-    if options.record_durations:
-        if older or options.backend:
-            parser.error("found --record_durations with another option, expected it alone: it records the whole suite")
-        backends = ["tensorflow"]
-    if older and not has_newer_instructions():
+    given = [name for name in ("older_processor", "backend", "whole", "record_durations") if getattr(options, name)]
+    if len(given) > 1 and given != ["older_processor", "backend"]:
+        parser.error(f"found --{given[0]} with --{given[1]}, expected one of them")
+    if options.older_processor and not has_newer_instructions():
         print("This processor has no AVX-512, so the whole suite already runs as on an older processor.")
         return 0
-    runs = []
-    for backend in backends:
-        if older:
-            arguments = [str(TESTS / name) for name in COMPUTED if name.startswith(LAYERS_MODELS_AND_SCORES)]
-        elif backend == "tensorflow":
-            arguments = [str(TESTS), "--doctest-modules", "keras_encdec", "trainers", "export"]
-            # They import PyTorch, which takes seconds, and have no examples.
-            arguments += [f"--ignore=keras_encdec/backend/{name}.py" for name in ("cuda_graphs", "torch_products")]
-        else:
-            arguments = [str(TESTS / name) for name in COMPUTED]
-        arguments += ["--record_durations"] * options.record_durations
-        runs.append((backend, arguments))
-    environment = OLDER_PROCESSOR if older else {}
+    if options.whole or options.record_durations:
+        arguments = [str(TESTS), *DOCTESTS, *WITHOUT_PYTORCH, *["--record_durations"] * options.record_durations]
+        runs = [("tensorflow", arguments)]
+    else:
+        backends = [options.backend] if options.backend else BACKENDS
+        runs = [(backend, parts(backend, options.older_processor)) for backend in backends]
+    environment = OLDER_PROCESSOR if options.older_processor else {}
     failures = run_all(runs, environment)
     remaining = run_again(failures, environment)
     if failures != remaining:
