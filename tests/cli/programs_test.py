@@ -295,7 +295,7 @@ assert "keras" not in sys.modules
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_an_interrupt_while_a_command_is_imported_is_one_line(name):
+def test_an_interrupt_while_a_command_is_imported_is_one_line(name, signals_obeyed):
     """Also where Python ignores exceptions, as in import callbacks."""
     module, _, function = SCRIPTS[name].partition(":")
     interrupted = f"""
