@@ -6,6 +6,9 @@ import pathlib
 import sys
 
 import pytest
+import toy_models
+
+from keras_encdec.models import RNNEncoderDecoder
 
 FOLDER = pathlib.Path(__file__).parents[1] / "benchmarks"
 LIMITS = {
@@ -60,6 +63,24 @@ def test_results_say_where_and_with_what_they_were_measured(run, monkeypatch, tm
     assert {"processor", "cores", "instructions"} == set(results["machine"]) and results["machine"]["cores"] >= 1
     assert results["versions"]["keras"] and results["date"] and "commit" in results
     assert all(len(row["repeated"]) == 3 for row in results["rows"])
+
+
+@pytest.mark.parametrize("what", ["score", "train"])
+def test_the_package_is_measured_with_the_backend(what, monkeypatch):
+    """With a tiny model: `make bench` runs the same functions."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    for name in ("workload", "ours"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    ours = importlib.import_module("ours")
+    reported = {}
+    monkeypatch.setattr(ours, "report", reported.update)
+    model = RNNEncoderDecoder(30, 30, **toy_models.SIZES)
+    pairs = [([3, 4, 5, 6, 7, 8, 2], [9, 8, 7, 6, 5, 4, 2]), ([8, 2], [9, 10, 2])] * 8
+    if what == "score":
+        ours.score(model, pairs, ours.SIZES["cho2014"], "float32")
+    else:
+        ours.train(model, pairs, ours.SIZES["cho2014"], batch=4, steps=1)
+    assert reported["pairs_per_second"] > 0 and reported["gflops"] > 0
 
 
 def results(score, train, **others):

@@ -49,6 +49,7 @@ COMPUTED = [
     "decoding/generator_contract_test.py",
     "decoding/sampler_forbidden_words_test.py",
     "decoding/generator_test.py",
+    "benchmarks_test.py::test_the_package_is_measured_with_the_backend",
 ]
 # What only TensorFlow can do, and commands, which most users run with it.
 ONLY_WITH_TENSORFLOW = [

@@ -22,8 +22,8 @@ ALL = "all"
 
 
 def shapes_of(batch: Structure) -> Shapes:
-    """Returns the shapes of the parts of a batch."""
-    return tuple(tuple(part.shape) for part in keras.tree.flatten(batch))
+    """Returns the shapes of the parts of a batch; Keras adds labels and weights that may be `None`."""
+    return tuple(tuple(part.shape) for part in keras.tree.flatten(batch) if part is not None)
 
 
 @dataclasses.dataclass
