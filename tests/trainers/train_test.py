@@ -275,7 +275,7 @@ def test_a_model_that_has_learned_nothing_is_reported_until_it_learns(tmp_path):
     flags = f"--model_dir={path}", f"--input={tmp_path}/table", f"--output={tmp_path}/out"
     assert in_process(COMMAND, *flags).stderr.count(f"encdec-score: warning: {path}: {SAID} ") == 1
     assert f"**Warning:** {SAID}" in (path / "README.md").read_text(encoding="utf-8")
-    settings = {"learning_rate": 0.1, "round_updates": 20}
-    _, said = train_tiny(data, path, resume=True, updates=21, **settings)
+    settings = {"learning_rate": 0.1, "round_updates": 40}
+    _, said = train_tiny(data, path, resume=True, updates=41, **settings)
     assert "warning" not in "".join(said) and "remark" not in json.loads((path / "config.json").read_text())
     assert "warning" not in in_process(COMMAND, *flags).stderr
