@@ -28,13 +28,14 @@ class KerasEncoderDecoder(keras.Model):
         self.source, self.target = layers.Embedding(words, embedding_dim), layers.Embedding(words, embedding_dim)
         self.encoder = layers.GRU(units, reset_after=False)
         self.decoder = layers.GRU(units, return_sequences=True)
-        self.summary, self.first = layers.Dense(units, "tanh"), layers.Dense(units, "tanh")
+        # Not `summary`: under PyTorch, that is the method of keras.Model.
+        self.summarize, self.first = layers.Dense(units, "tanh"), layers.Dense(units, "tanh")
         self.readout = layers.Dense(2 * maxout_units)
         self.right, self.left = layers.Dense(output_rank, use_bias=False), layers.Dense(words, dtype="float32")
 
     def call(self, inputs):
         source, target = inputs
-        c = self.summary(self.encoder(self.source(source)))
+        c = self.summarize(self.encoder(self.source(source)))
         previous = self.target(ops.pad(target[:, :-1], [[0, 0], [1, 0]]))
         context = ops.repeat(ops.expand_dims(c, 1), ops.shape(target)[1], axis=1)
         states = self.decoder(ops.concatenate([previous, context], -1), initial_state=self.first(c))

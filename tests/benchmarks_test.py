@@ -5,6 +5,8 @@ import json
 import pathlib
 import sys
 
+import keras
+import numpy as np
 import pytest
 import toy_models
 
@@ -117,3 +119,15 @@ def test_differences_between_the_runs_are_reported(moved):
         "machine differs: {'cores': 2} before, {'cores': 4} now",
         "train batch 512 float32 jax: only in the old file",
     ]
+
+
+def test_keras_peer_scores_and_trains_on_every_backend(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    peer = importlib.import_module("peer_keras")
+    model = peer.KerasEncoderDecoder(embedding_dim=4, units=4, maxout_units=2, output_rank=2)
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="sum"))
+    source, target = np.array([[3, 4, 2], [5, 4, 2]]), np.array([[6, 2], [3, 2]])
+    assert model.train_on_batch([source, target], target) > 0
+    assert peer.score(model, list(zip(source.tolist(), target.tolist(), strict=True)), 2) > 0
+    for name in ("peer_keras", "workload"):
+        sys.modules.pop(name)
