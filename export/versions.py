@@ -46,7 +46,7 @@ def version_folder(export_dir: str | os.PathLike[str], version: int | None = Non
         raise InputError(
             f"found version{'s' * (len(there) > 1)} {', '.join(map(str, there))}" if there else "found no version",
             "expected at least one" if number is None else f"expected version {number}",
-            "export one first (encdec-export)",
+            "give a version that exists" if there else "export one first (encdec-export)",
             export_dir,
         )
     return pathlib.Path(export_dir) / str(number)

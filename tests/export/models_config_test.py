@@ -23,7 +23,7 @@ def test_versions_are_numbered_upward_and_labels_move(quick_export, model_dir, t
 
     move_stable_label(folder, "encdec", 6)
     assert labels(folder) == {"stable": 6, "canary": 6}
-    with pytest.raises(InputError, match="found versions 1, 5, 6, expected version 7"):
+    with pytest.raises(InputError, match="found versions 1, 5, 6, expected version 7; give a version that exists"):
         move_stable_label(folder, "encdec", 7)
     before = (folder / "5" / "saved_model.pb").stat().st_mtime_ns
     with pytest.raises(InputError, match="found an existing version"):
