@@ -2,7 +2,7 @@
 
     python tests/run.py                     each test with the backends that it needs
     python tests/run.py --older_processor   layers, models and scores again, with the instructions of an older processor
-    python tests/run.py --backend=jax       the tests that need one backend
+    python tests/run.py --backend=jax       the tests of one backend
     python tests/run.py --whole             the whole suite with TensorFlow
     python tests/run.py --record_durations  the whole suite with TensorFlow; records how long each file takes
 
@@ -49,7 +49,10 @@ COMPUTED = [
     "decoding/generator_contract_test.py",
     "decoding/sampler_forbidden_words_test.py",
     "decoding/generator_test.py",
+    "decoding/unknown_speller_test.py::test_a_compiled_search_spells_as_one_that_is_not_compiled",
+    "web/neighbourhood_test.py::test_requests_of_similar_length_are_compiled_once",
     "benchmarks_test.py::test_the_package_is_measured_with_the_backend",
+    "benchmarks_test.py::test_keras_peer_scores_and_trains_on_every_backend",
 ]
 # What only TensorFlow can do, and commands, which most users run with it.
 ONLY_WITH_TENSORFLOW = [
@@ -60,12 +63,17 @@ ONLY_WITH_TENSORFLOW = [
     "docs_commands_test.py",
     "packaging_test.py",
 ]
-# Trainings of each kind of model: TensorFlow traces and compiles the steps of each in another way.
+# Trainings of each kind of model, which TensorFlow traces and compiles in different ways.
 TRACED = [
     "trainers/checkpoints_test.py",
+    "trainers/resumption_test.py::test_training_in_low_precision_without_xla_is_resumed",
     "trainers/task_training_test.py",
     "trainers/train_architectures_test.py",
     "trainers/train_characters_test.py",
+    "trainers/train_test.py::test_a_run_reports_its_data_rounds_and_result",
+    "trainers/train_test.py::test_the_result_matches_the_saved_history",
+    "trainers/train_test.py::test_concurrent_runs_give_the_results_of_separate_runs",
+    "trainers/train_test.py::test_the_seed_determines_the_training",
 ]
 DOCTESTS = ["--doctest-modules", "keras_encdec", "trainers", "export"]
 # Modules that import PyTorch, which takes seconds, and have no examples.

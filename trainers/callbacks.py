@@ -186,7 +186,7 @@ def add_average(
     measured = model.evaluate(batches, verbose=0, return_dict=True)
     if bleu:
         measured["bleu"] = bleu.measure()
-    set_generator_state(generator, average.replicas)  # for a run that continues from here
+    set_generator_state(generator, average.replicas)  # so that a run that continues from here draws the same
     model.set_weights(last_weights)
     checkpoints.add_average(model, weights, number, measured)
 

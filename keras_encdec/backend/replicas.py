@@ -22,7 +22,7 @@ ALL = "all"
 
 
 def shapes_of(batch: Structure) -> Shapes:
-    """Returns the shapes of the parts of a batch; Keras adds labels and weights that may be `None`."""
+    """Returns the shapes of the parts of a batch, without labels and weights that are `None`."""
     return tuple(tuple(part.shape) for part in keras.tree.flatten(batch) if part is not None)
 
 

@@ -99,6 +99,21 @@ def test_an_interrupted_run_ends_with_the_weights_of_an_uninterrupted_one(tsv, t
     assert_same_training(tmp_path / "whole", tmp_path / "stopped")
 
 
+@pytest.mark.usefixtures("eager")
+def test_a_run_that_was_killed_before_it_averaged_its_rounds_can_be_trained_on_exactly(tsv, tmp_path, monkeypatch):
+    settings = {**RECURRENT, "round_updates": 1, "average_rounds": 2}
+    train_tiny(tsv, tmp_path / "whole", updates=3, **settings)
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr("keras_encdec.trainers.fitting.add_average", lambda *_: kill())
+        train_tiny(tsv, tmp_path / "stopped", updates=2, **settings)
+    for updates in (2, 3):  # the first only averages
+        keras.utils.set_random_seed(updates)  # of another process
+        train_tiny(tsv, tmp_path / "stopped", resume=True, updates=updates, **settings)
+    models = [load_checkpoint(tmp_path / name).model for name in ("whole", "stopped")]
+    for mine, its in zip(*(model.get_weights() for model in models), strict=True):
+        np.testing.assert_array_equal(its, mine)
+
+
 @pytest.mark.usefixtures("eager", "signals_obeyed")
 def test_a_signal_with_the_last_update_of_a_round_or_of_the_training_ends_the_round(tsv, tmp_path):
     settings = {"updates": 3, "round_updates": 2}
