@@ -1,4 +1,4 @@
-"""What the benchmarks measure, and what they leave out; the figures are made up."""
+"""What the benchmarks measure, and what they leave out; the figures are made up, or those of tiny models."""
 
 import importlib
 import json
@@ -20,10 +20,18 @@ LIMITS = {
 
 
 @pytest.fixture
-def run(monkeypatch):
-    """benchmarks/run.py, and the measurements that it starts: lists of script, arguments and backend."""
+def imported(monkeypatch):
+    """A function that imports a module of benchmarks/; after the test, neither it nor what it imports there is left."""
     monkeypatch.syspath_prepend(str(FOLDER))
-    module, asked = importlib.import_module("run"), []
+    yield importlib.import_module
+    for path in FOLDER.glob("*.py"):
+        sys.modules.pop(path.stem, None)
+
+
+@pytest.fixture
+def run(imported, monkeypatch):
+    """benchmarks/run.py, and the measurements that it starts: lists of script, arguments and backend."""
+    module, asked = imported("run"), []
 
     def measured(script, *arguments, backend=None):
         asked.append((script, *map(str, arguments), backend))
@@ -35,9 +43,7 @@ def run(monkeypatch):
 
     monkeypatch.setattr(module, "measured", measured)
     monkeypatch.setattr(module, "BACKENDS", list(LIMITS["float32"]))
-    yield module, asked
-    for name in ("run", "chart", "scaling", "workload", "results_file"):
-        sys.modules.pop(name, None)
+    return module, asked
 
 
 def test_backends_slower_in_bfloat16_are_left_out_and_reported(run, monkeypatch, tmp_path, capsys):
@@ -68,13 +74,9 @@ def test_results_say_where_and_with_what_they_were_measured(run, monkeypatch, tm
 
 
 @pytest.mark.parametrize("what", ["score", "train"])
-def test_the_package_is_measured_with_the_backend(what, monkeypatch):
+def test_the_package_is_measured_with_the_backend(what, imported, monkeypatch):
     """With a tiny model: `make bench` runs the same functions."""
-    monkeypatch.syspath_prepend(str(FOLDER))
-    for name in ("workload", "ours"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    ours = importlib.import_module("ours")
-    reported = {}
+    ours, reported = imported("ours"), {}
     monkeypatch.setattr(ours, "report", reported.update)
     model = RNNEncoderDecoder(30, 30, **toy_models.SIZES)
     pairs = [([3, 4, 5, 6, 7, 8, 2], [9, 8, 7, 6, 5, 4, 2]), ([8, 2], [9, 10, 2])] * 8
@@ -96,10 +98,8 @@ def results(score, train, **others):
 
 
 @pytest.fixture
-def moved(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    yield importlib.import_module("compare").moved
-    sys.modules.pop("compare")
+def moved(imported):
+    return imported("compare").moved
 
 
 def test_changes_larger_than_the_noise_are_reported(moved):
@@ -121,13 +121,10 @@ def test_differences_between_the_runs_are_reported(moved):
     ]
 
 
-def test_keras_peer_scores_and_trains_on_every_backend(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    peer = importlib.import_module("peer_keras")
+def test_keras_peer_scores_and_trains_on_every_backend(imported):
+    peer = imported("peer_keras")
     model = peer.KerasEncoderDecoder(embedding_dim=4, units=4, maxout_units=2, output_rank=2)
     model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="sum"))
     source, target = np.array([[3, 4, 2], [5, 4, 2]]), np.array([[6, 2], [3, 2]])
     assert model.train_on_batch([source, target], target) > 0
     assert peer.score(model, list(zip(source.tolist(), target.tolist(), strict=True)), 2) > 0
-    for name in ("peer_keras", "workload"):
-        sys.modules.pop(name)

@@ -112,7 +112,8 @@ def parts(backend: str, older_processor: bool = False) -> list[str]:
         return [str(TESTS / name) for name in COMPUTED if name.startswith(LAYERS_MODELS_AND_SCORES)]
     if backend == "torch":
         return [str(TESTS), *DOCTESTS, *(f"--ignore={TESTS / name}" for name in ONLY_WITH_TENSORFLOW)]
-    return [str(TESTS / name) for name in (*COMPUTED, *(ONLY_WITH_TENSORFLOW + TRACED) * (backend == "tensorflow"))]
+    names = COMPUTED + ONLY_WITH_TENSORFLOW + TRACED if backend == "tensorflow" else COMPUTED
+    return [str(TESTS / name) for name in names]
 
 
 def run(

@@ -88,7 +88,7 @@ def last_state(
         state = load_checkpoint(folder, replicas)
     check_same_training(config, data, directory.training, state.model.get_config())
     # Checkpoints of the first versions lack PyTorch's generator state. A new seed keeps dropout from repeating the
-    # numbers of the first rounds. In later ones, it is set for a run that only averages its rounds.
+    # numbers of the first rounds. Later ones have it, which a run that only averages needs, too.
     with building((config.seed + state.progress.updates) % 2**32):
         set_generator_state(state.progress.generator, replicas)
         return state
