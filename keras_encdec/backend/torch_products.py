@@ -12,6 +12,7 @@ from typing import Any
 
 import keras
 import torch
+from torch.autograd.function import once_differentiable
 from torch.overrides import TorchFunctionMode
 
 _PRODUCTS = {torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__}
@@ -156,10 +157,10 @@ def _product(rows: torch.Tensor, packed: _Packed) -> torch.Tensor:
 
 
 def onednn_matmul() -> contextlib.AbstractContextManager[object]:
-    """Returns a context in which oneDNN computes float32 matrix products without gradients.
+    """Returns a context in which oneDNN computes float32 matrix products on a CPU, and their gradients.
 
-    PyTorch computes them with MKL, which takes twice the time on processors that Intel did not make. The context
-    does nothing where PyTorch lacks the operation.
+    PyTorch computes them with MKL, which takes up to twice the time on processors that Intel did not make. Gradients
+    of gradients are not computed. The context does nothing where PyTorch lacks the operation.
     """
     return _OneDNNProducts() if _AVAILABLE else contextlib.nullcontext()
 
@@ -175,9 +176,33 @@ _AVAILABLE = _available()
 class _OneDNNProducts(_Products):
     def computes(self, rows: torch.Tensor, matrix: torch.Tensor) -> bool:
         on_cpu, is_empty = rows.is_cpu and matrix.is_cpu, rows.numel() == 0 or matrix.numel() == 0
-        return on_cpu and not is_empty and torch.is_inference_mode_enabled()
+        return on_cpu and not is_empty
 
     def product(self, rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
-        # The operation that torch.compile uses for a linear layer in inference; it expects the matrix transposed.
-        product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(rows, matrix.t(), None, "none", [], "")
+        needs_gradient = torch.is_grad_enabled() and (rows.requires_grad or matrix.requires_grad)
+        product: torch.Tensor = (_DifferentiableProduct.apply if needs_gradient else _onednn_product)(rows, matrix)
         return product
+
+
+def _onednn_product(rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
+    # The operation that torch.compile uses for a linear layer in inference; it expects the matrix transposed.
+    product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(rows, matrix.t(), None, "none", [], "")
+    return product
+
+
+class _DifferentiableProduct(torch.autograd.Function):
+    @staticmethod
+    def forward(context: Any, rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
+        context.save_for_backward(rows, matrix)
+        return _onednn_product(rows, matrix)
+
+    @staticmethod
+    @once_differentiable
+    def backward(context: Any, upstream: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+        rows, matrix = context.saved_tensors
+        of_rows, of_matrix = context.needs_input_grad
+        flat, d_flat = rows.reshape(-1, rows.shape[-1]), upstream.reshape(-1, upstream.shape[-1])
+        return (
+            _onednn_product(upstream, matrix.t()) if of_rows else None,
+            _onednn_product(flat.t(), d_flat) if of_matrix else None,
+        )

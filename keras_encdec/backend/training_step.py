@@ -1,13 +1,14 @@
 """One training update as the backend compiles it, and the batches that it is given."""
 
 import importlib
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import keras
 
-from keras_encdec.backend.devices import backend_name, keep_tensorflow_off_the_gpu, torch_on_cuda, xla_on_cpu
+from keras_encdec.backend.devices import backend_name, keep_tensorflow_off_the_gpu, on_cpu, torch_on_cuda, xla_on_cpu
 from keras_encdec.backend.replicas import Compilation, Replicas, Shapes, shapes_of, train_function_by_shape
 from keras_encdec.backend.startup import keep_freed_memory
 from keras_encdec.backend.types import Structure, Tensor
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from keras_encdec.backend.cuda_graphs import RecordedSteps
 
 Begin = Callable[[Shapes], object]
+# With fewer weights, choosing the products takes PyTorch longer than they do.
+FEWEST_WEIGHTS = 1_000_000
 
 
 def prepare_process_for_training() -> None:
@@ -90,6 +93,8 @@ class StepCompilation:
             steps = recorded_steps(model)
             model.make_train_function()
             model.train_function = lambda data: steps(data[0])
+        elif backend_name() == "torch" and not self.compiled and on_cpu():
+            _speed_up_torch(model)
         if self.compiled and backend_name() == "jax":
             return _announced_by_jax(model, begin)
         return compile_by_shape(model, by_xla, begin) if self._by_shape else Compilation()
@@ -108,6 +113,28 @@ def recorded_steps(model: keras.Model) -> "RecordedSteps":
     from keras_encdec.backend.cuda_graphs import RecordedSteps
 
     return RecordedSteps(model.train_step)
+
+
+def _speed_up_torch(model: keras.Model) -> None:
+    """Makes a compiled model train faster under PyTorch on a CPU; `benchmarks/run.py` (training) measures the benefit.
+
+    The optimizer updates a block of weights at a time, and oneDNN computes the products of a model with many weights.
+    """
+    from keras_encdec.backend.torch_products import onednn_matmul
+    from keras_encdec.backend.torch_updates import update_by_blocks
+
+    update_by_blocks(model.optimizer)
+    if sum(math.prod(variable.shape) for variable in model.trainable_variables) < FEWEST_WEIGHTS:
+        return
+
+    def with_onednn(step: Callable[[Structure], Structure]) -> Callable[[Structure], Structure]:
+        def call(data: Structure) -> Structure:
+            with onednn_matmul():
+                return step(data)
+
+        return call
+
+    model.train_step, model.test_step = with_onednn(model.train_step), with_onednn(model.test_step)
 
 
 # The cost of compiling. A listener, which is registered with JAX once, adds to it.

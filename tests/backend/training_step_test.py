@@ -6,7 +6,10 @@ import keras
 import numpy as np
 import pytest
 
-from keras_encdec.backend.training_step import compile_by_shape
+from keras_encdec.backend import training_step
+from keras_encdec.backend.devices import on_cpu
+from keras_encdec.backend.training_step import StepCompilation, compile_by_shape
+from keras_encdec.models import RNNEncoderDecoder
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="TensorFlow's warning")
@@ -28,3 +31,34 @@ def test_a_step_for_each_of_many_shapes_is_no_reason_to_warn(caplog):
             logger.removeHandler(caplog.handler)
     assert compilation.shapes == 8
     assert "retracing" not in caplog.text
+
+
+@pytest.mark.skipif(keras.backend.backend() != "torch" or not on_cpu(), reason="PyTorch's products on a CPU")
+@pytest.mark.parametrize("weights", ["few", "many"])
+def test_onednn_multiplies_in_training_and_validation_of_many_weights(weights, monkeypatch):
+    from keras_encdec.backend import torch_products
+
+    products, multiply = [], torch_products._onednn_product
+    monkeypatch.setattr(torch_products, "_onednn_product", lambda *args: products.append(args) or multiply(*args))
+    ids = np.array([[3, 4, 2], [5, 2, 0]], "int32")
+
+    def results(set_up):
+        keras.utils.set_random_seed(0)
+        model = RNNEncoderDecoder(5, 5, embedding_dim=3, units=4, maxout_units=2, output_rank=2)
+        model.compile(keras.optimizers.Adadelta(1.0))
+        set_up(model)
+        counts = [len(products)]
+        found = []
+        for compute in (model.fit, model.evaluate):
+            compute({"source": ids, "target": ids}, verbose=0)
+            counts.append(len(products))
+            found += [keras.ops.convert_to_numpy(variable) for variable in model.variables]
+        return found, np.diff(counts)
+
+    if weights == "many":
+        monkeypatch.setattr(training_step, "FEWEST_WEIGHTS", 100)
+    expected, _ = results(lambda model: None)
+    found, counts = results(StepCompilation("auto").apply)
+    assert (counts > 0).tolist() == [weights == "many" and torch_products._AVAILABLE] * 2
+    for mine, keras_own in zip(found, expected, strict=True):
+        np.testing.assert_allclose(mine, keras_own, rtol=1e-5, atol=1e-6)

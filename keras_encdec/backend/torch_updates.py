@@ -1,0 +1,88 @@
+"""The updates of Adadelta and Adam under PyTorch on a CPU, a block of weights at a time."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import keras
+from keras import ops
+
+from keras_encdec.backend.types import Tensor
+
+#: Number of weights in a block. With their gradients and the optimizer's means, they fit into a processor's cache.
+BLOCK = 2**18
+
+Update = Callable[[keras.optimizers.Optimizer, Sequence[keras.Variable], Sequence[Tensor], float], None]
+
+
+def update_by_blocks(optimizer: keras.optimizers.Optimizer) -> None:
+    """Makes Adadelta or Adam update a block of weights at a time; other optimizers stay as they are.
+
+    Keras computes each operation of the update for all weights before the next, and so reads and writes them, their
+    gradients and the optimizer's means from memory many times: for a large model, this takes a fifth of a training
+    step. By blocks, they are read and written once. Results differ from Keras's by rounding only.
+
+    Args:
+        optimizer: `keras.optimizers.Optimizer` under PyTorch, which may scale the loss.
+
+    Reference:
+        - Zeiler, 2012 (arXiv 1212.5701): Adadelta
+        - Kingma and Ba, 2015 (arXiv 1412.6980): Adam
+    """
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+    # Not isinstance: a subclass may compute its updates in another way.
+    updates: dict[type, Update] = {
+        type(keras.optimizers.Adadelta()): _update_adadelta,
+        type(keras.optimizers.Adam()): _update_adam,
+    }
+    update = updates.get(type(optimizer))
+    if update is None or getattr(optimizer, "amsgrad", False):
+        return
+
+    def update_step(gradients: Sequence[Tensor], variables: Sequence[keras.Variable], learning_rate: Tensor) -> None:
+        update(optimizer, variables, gradients, float(learning_rate))
+
+    # Keras calls it without gradients.
+    optimizer._parallel_update_step = update_step
+
+
+def _blocks(gradient: Tensor, *changed: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Yields the same block of some tensors of one shape: views of all but the gradient, which are changed in place."""
+    if not all(tensor.is_contiguous() for tensor in changed):  # then no views, but copies
+        return iter([(gradient, *changed)])
+    return zip(gradient.reshape(-1).split(BLOCK), *(tensor.view(-1).split(BLOCK) for tensor in changed), strict=True)
+
+
+def _update_adadelta(
+    optimizer: keras.optimizers.Adadelta,
+    variables: Sequence[keras.Variable],
+    gradients: Sequence[Tensor],
+    learning_rate: float,
+) -> None:
+    rho, epsilon = optimizer.rho, optimizer.epsilon
+    for variable, gradient in zip(variables, gradients, strict=True):
+        index = optimizer._get_variable_index(variable)
+        means = optimizer._accumulated_grads[index].value, optimizer._accumulated_delta_vars[index].value
+        for g, weights, squares, squared_steps in _blocks(gradient, variable.value, *means):
+            squares.mul_(rho).addcmul_(g, g, value=1 - rho)
+            step = (squared_steps + epsilon).div_(squares + epsilon).sqrt_().mul_(g)
+            squared_steps.mul_(rho).addcmul_(step, step, value=1 - rho)
+            weights.add_(step, alpha=-learning_rate)
+
+
+def _update_adam(
+    optimizer: keras.optimizers.Adam,
+    variables: Sequence[keras.Variable],
+    gradients: Sequence[Tensor],
+    learning_rate: float,
+) -> None:
+    beta_1, beta_2 = optimizer.beta_1, optimizer.beta_2
+    # With the digits of the weights, as in Keras: at first, few are left of the difference from 1.
+    number, *bases = (ops.cast(value, variables[0].dtype) for value in (optimizer.iterations + 1, beta_1, beta_2))
+    left_1, left_2 = (1 - ops.power(base, number) for base in bases)
+    rate = learning_rate * float(ops.sqrt(left_2) / left_1)
+    for variable, gradient in zip(variables, gradients, strict=True):
+        index = optimizer._get_variable_index(variable)
+        means = optimizer._momentums[index].value, optimizer._velocities[index].value
+        for g, weights, mean, squares in _blocks(gradient, variable.value, *means):
+            mean.mul_(beta_1).add_(g, alpha=1 - beta_1)
+            squares.mul_(beta_2).addcmul_(g, g, value=1 - beta_2)
+            weights.addcdiv_(mean, squares.sqrt().add_(optimizer.epsilon), value=-rate)
