@@ -2,13 +2,15 @@
 
 import itertools
 import math
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from operator import mul
 
-from keras_encdec.errors import FilePath, InputError, quoted, shortened
+from keras_encdec.errors import EncdecWarning, FilePath, InputError, quoted, shortened
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK
 from keras_encdec.formats.fields import LARGEST, finite_number, split_tokens
 from keras_encdec.formats.ini_lines import IniLine, parse_ini_lines
+from keras_encdec.runtime.files import exists, resolved
 from keras_encdec.runtime.input_lines import InputLines
 
 # The names of Moses's features, as its n-best lists and its weights have them.
@@ -57,13 +59,15 @@ class FeatureWeights:
         self._needed = {
             name for name, values in weights.items() if any(values) and "_" not in name and name not in unlisted
         }
+        self._warns = not any("_" in name for name in weights)
 
     def total(
         self, features: Mapping[str, Sequence[float]], path: FilePath | None = None, line: int | None = None
     ) -> float:
         """Computes the weighted sum of features.
 
-        A sparse feature, whose name has an underscore, has the default weight 0.
+        A sparse feature, whose name has an underscore, has the default weight 0. If no sparse feature has a weight, the
+        first one gives an `EncdecWarning`.
 
         Args:
             features: dict from a name to a list of float, as `parse_features` returns it.
@@ -81,6 +85,11 @@ class FeatureWeights:
         for name, values in features.items():
             weights = self._weights.get(name)
             if weights is None and "_" in name:
+                if self._warns:
+                    self._warns = False
+                    found = f"found sparse features, such as {shortened(name)}, and no weights of them, so they do not"
+                    message = f"{found} count; give the weights of the system that made the list, or 0 for one of them."
+                    warnings.warn(f"{path}: {message}" if path else message, EncdecWarning, stacklevel=2)
                 continue
             if weights is None:
                 shown = shortened(name)
@@ -107,7 +116,11 @@ class FeatureWeights:
 
 
 def read_weights(path: FilePath) -> dict[str, list[float]]:
-    """Reads the section `[weight]` of a moses.ini, or a file that contains only the lines of such a section.
+    """Reads the weights of a moses.ini, or a file that contains only the lines of its section `[weight]`.
+
+    The section `[weight-file]` may name a file with weights of sparse features, one `Name_x w` per line, of which those
+    in `[weight]` take precedence. Its path is relative to the working directory, as in Moses, or else to the folder of
+    the moses.ini.
 
     Args:
         path: the file, plain or gzipped. A line is `Name= w [w ...]`; a comment starts with `#`.
@@ -116,7 +129,7 @@ def read_weights(path: FilePath) -> dict[str, list[float]]:
         dict from the name of a feature to a list of float.
 
     Raises:
-        InputError: if the file cannot be read, has no weights, has weights in `[weight-overwrite]`, or has a malformed
+        InputError: if a file cannot be read, has no weights, has weights in `[weight-overwrite]`, or has a malformed
             or a repeated line among the weights.
     """
     return _read(path)[0]
@@ -174,7 +187,36 @@ def _read(path: FilePath) -> tuple[dict[str, list[float]], list[IniLine]]:
     if not weights:
         expected = 'expected a section [weight] or lines "Name= w"'
         raise InputError("found no weights", expected, "check that it is a file of weights", path)
-    return weights, [line for line in lines if line.name]
+    return {**_sparse_weights(lines, path), **weights}, [line for line in lines if line.name]
+
+
+def _sparse_weights(ini_lines: Sequence[IniLine], ini: FilePath) -> dict[str, list[float]]:
+    """Reads the file that a moses.ini names in its section `[weight-file]`."""
+    named = [line for line in ini_lines if line.section == "weight-file" and line.words]
+    if not named:
+        return {}
+    file = " ".join(named[0].words)
+    path = file if exists(file) else resolved(ini, file)
+    if len(named) > 1:
+        expected, remedy = "expected one, as Moses reads only the first", "join the files"
+        raise InputError("found a second file in [weight-file]", expected, remedy, ini, named[1].number)
+    if not exists(path):
+        found, expected = f"found the [weight-file] {quoted(file)}", "expected a file in this or the moses.ini's folder"
+        raise InputError(found, expected, "correct the path", ini, named[0].number)
+    weights: dict[str, list[float]] = {}
+    with InputLines(path) as lines:
+        for line in lines:
+            words = split_tokens(line.decode("utf-8", "surrogateescape").removesuffix("\r"))
+            if not words or line.startswith(b"#"):
+                continue
+            values = weight_values(words[1:])
+            # Moses writes no = after the name, which may itself end with the word "=".
+            name = words[0] if words[0].endswith(("_=", "~=")) else words[0].removesuffix("=")
+            if len(words) != 2 or values is None or "_" not in name or name in weights:
+                found, expected = f"found {quoted(' '.join(words))}", 'expected a new sparse feature, "Name_x w"'
+                raise InputError(found, expected, "correct the line", path, lines.line_number)
+            weights[name] = values
+    return weights
 
 
 def parse_weights(text: str) -> tuple[str, list[float]]:
@@ -195,7 +237,7 @@ def parse_weights(text: str) -> tuple[str, list[float]]:
     >>> parse_weights("TM0= 0.2 0.1")
     ('TM0', [0.2, 0.1])
     """
-    name, _, values = text.partition("=")
+    name, _, values = text.rpartition("=")
     names, weights = split_tokens(name), weight_values(split_tokens(values))
     if len(names) != 1 or not weights:
         numbers = f"numbers from {-LARGEST:g} to {LARGEST:g}"

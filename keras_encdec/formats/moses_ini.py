@@ -189,6 +189,9 @@ def _make_text(table: IniLine, features: Sequence[IniLine]) -> list[str]:
 def replace_moses_weights(text: str, weights: Weights, path: FilePath | None = None) -> str:
     r"""Replaces weights in the section `[weight]` of a moses.ini. No other byte changes.
 
+    Sparse features, whose names have an underscore, are added to the section if it lacks them. There they take
+    precedence over the weights in a `[weight-file]`.
+
     Args:
         text: str. The text of the file, read without translating line ends (`newline=""`).
         weights: dict from str to list of float. Other features keep their weights, and so do values that Moses leaves
@@ -199,7 +202,7 @@ def replace_moses_weights(text: str, weights: Weights, path: FilePath | None = N
         str.
 
     Raises:
-        InputError: if a feature has no weights in the file.
+        InputError: if a dense feature has no weights in the file, or a sparse one cannot be added.
 
     Example:
 
@@ -210,17 +213,27 @@ def replace_moses_weights(text: str, weights: Weights, path: FilePath | None = N
     """
     lines = parse_ini_lines(text.split("\n"))
     features = {line.name: line for line in lines if line.name}
-    written = set[str]()
+    written, last = set[str](), None
     for line in lines:
         words = " ".join(line.words)
-        name = words.partition("=")[0]
+        name = words.rpartition("=")[0]
+        if line.section == "weight" and words:
+            last = line
         if line.section == "weight" and name in weights:
             values = weights[name]
             if name in features:
                 values = _with_untuned(features[name], values, parse_weights(words)[1])
             line.replace_words(format_weights(name, values))
             written.add(name)
-    if missing := sorted(weights.keys() - written):
+    missing = sorted(weights.keys() - written)
+    if last is not None and (sparse := [name for name in missing if "_" in name]):
+        if commented := [name for name in sparse if "#" in name]:
+            found, expected = f"found the feature {shortened(commented[0])}", "expected no #, which begins a comment"
+            raise InputError(found, expected, "remove the feature from the lists", path)
+        end = "\r" if last.text.endswith("\r") else ""
+        last.text += "".join(f"\n{format_weights(name, weights[name])}{end}" for name in sparse)
+        missing = [name for name in missing if "_" not in name]
+    if missing:
         raise InputError(
             f"found no weights of {', '.join(map(shortened, missing))} in [weight]",
             "expected weights of all features in the lists",

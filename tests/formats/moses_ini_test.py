@@ -295,3 +295,12 @@ def test_values_that_moses_does_not_tune_are_left_out_of_lists_and_keep_their_we
 def test_features_without_weights_are_named():
     with pytest.raises(InputError, match=r"x.ini: found no weights of LM0, R0 in \[weight\], expected weights of all"):
         replace_moses_weights("[feature]\nLM0= 1\n[weight]\nTM0= 1\n", {**WEIGHTS, "R0": [1]}, "x.ini")
+
+
+def test_sparse_features_are_added_to_the_weights():
+    text = "[weight]\nWT_=~b= 1\r\nLM0= 1\r\n\n[weight-file]\nsparse\n"
+    expected = "[weight]\nWT_=~b= 2\r\nLM0= 0.5\r\nWT_a= 3\r\nWT_b= 0\r\n\n[weight-file]\nsparse\n"
+    weights = {"WT_b": [0], "WT_a": [3], "LM0": [0.5], "WT_=~b": [2]}
+    assert replace_moses_weights(text, weights) == expected
+    with pytest.raises(InputError, match="x.ini: found the feature WT_#, expected no #, which begins a comment; rem"):
+        replace_moses_weights(text, {"WT_#": [1]}, "x.ini")

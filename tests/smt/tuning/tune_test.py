@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -130,6 +131,17 @@ def test_a_moses_ini_gets_the_weights_and_keeps_everything_else(files, out):
     with pytest.raises(InputError, match="found no weights of RNN0 in .weight., .*compute to --weights_out"):
         tuned(files, moses_ini_out=out / "other.ini")
     assert os.listdir(out) == ["tuned.ini"]
+
+
+def test_a_moses_ini_gets_the_weights_of_sparse_features(files, out):
+    """Those that [weight-file] has are the initial weights."""
+    (files / "nbest").write_text(NBEST.replace("RNN0=", "Sparse_x="))
+    (files / "moses.ini").write_text(f"{INI}\n[weight-file]\nsparse\n", newline="")
+    (files / "sparse").write_text("Sparse_x 0.75\n")
+    tuning = tuned(files, moses_ini_out=out / "tuned.ini")
+    assert tuning.initial_score == pytest.approx(100)
+    shutil.copy(files / "sparse", out)
+    assert read_weights(out / "tuned.ini") == {**tuning.best.weights, "UnknownWordPenalty0": [1]}
 
 
 def test_a_word_penalty_is_tuned_and_ranked_with(files, out):
