@@ -7,7 +7,7 @@ from typing import NamedTuple
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats.encodings import without_mark
 from keras_encdec.formats.nbest_line import append_features, check_new_features, feature_names, parse_nbest_line
-from keras_encdec.formats.pair_format import DECIMAL_COLUMNS, Column, PairFormat, Record
+from keras_encdec.formats.pair_format import DECIMAL_COLUMNS, AnyRecord, Column, PairFormat, Record
 from keras_encdec.formats.plain_text import Sentences, read_sentences
 from keras_encdec.formats.record_reader import LineRecord, MalformedLine, RecordReader
 from keras_encdec.runtime.input_lines import InputLines
@@ -38,6 +38,7 @@ class NBestPairRecord(NamedTuple):
 
     Attributes:
         raw: bytes. The line, without its line feed.
+        id: int. Number of the source sentence, from 0; `None` when malformed.
         source: str. The source sentence, still escaped and factored; empty when malformed.
         target: str. The hypothesis, still escaped and factored; empty when malformed.
         features: bytes. The third field without the spaces around it; empty when malformed.
@@ -45,6 +46,7 @@ class NBestPairRecord(NamedTuple):
     """
 
     raw: bytes
+    id: int | None
     source: str
     target: str
     features: bytes
@@ -153,7 +155,7 @@ class NBestPairReader(_HypothesisReader[NBestPairRecord]):
                     self.lines.line_number,
                 )
             source = "" if record.id is None else sentences[record.id]
-            yield NBestPairRecord(record.raw, source, record.hypothesis, record.features, record.problem)
+            yield NBestPairRecord(record.raw, record.id, source, record.hypothesis, record.features, record.problem)
 
 
 class NBestFormat(PairFormat):
@@ -170,7 +172,7 @@ class NBestFormat(PairFormat):
     def group(self, raw: bytes) -> bytes | None:
         return raw.partition(b"|||")[0].strip()
 
-    def check_columns(self, reader: RecordReader[Record], columns: Sequence[Column]) -> Iterator[Record]:
+    def check_columns(self, reader: RecordReader[AnyRecord], columns: Sequence[Column]) -> Iterator[AnyRecord]:
         names = [column.name for column in columns]
         for record in reader:
             # A malformed line may also have features, and gets neutral values.

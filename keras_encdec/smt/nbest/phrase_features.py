@@ -2,8 +2,9 @@
 
 import dataclasses
 import itertools
+import operator
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.errors import InputError
@@ -175,9 +176,9 @@ def add_phrase_features(
         records = NBestFormat().check_columns(reader, [Column(ColumnKind.LOG_PROB, name) for name in features])
         writer = _FeatureWriter(scores, features, options, reader.lines)
         with progress(reader.lines) as written:
-            for sentence, group in itertools.groupby(enumerate(records, 1), key=lambda numbered: numbered[1].source):
-                numbers, hypotheses = zip(*group, strict=True)
-                lines = writer.lines(model_words(sentence), hypotheses, numbers)
+            for _, group in itertools.groupby(_with_ids(records), key=operator.itemgetter(0)):
+                _, numbers, hypotheses = zip(*group, strict=True)
+                lines = writer.lines(model_words(hypotheses[0].source), hypotheses, numbers)
                 file.write(b"\n" * (written.count > 0) + b"\n".join(lines))
                 written.add(len(lines))
         if reader.lines.ended_with_newline:
@@ -190,6 +191,14 @@ def add_phrase_features(
         malformed=reader.malformed,
         malformed_pairs=scores.malformed,
     )
+
+
+def _with_ids(records: Iterable[NBestPairRecord]) -> Iterator[tuple[int | None, int, NBestPairRecord]]:
+    """Yields the id, the number and the record of each line. A malformed line gets the id of the line before it."""
+    sentence = None
+    for number, record in enumerate(records, 1):
+        sentence = sentence if record.id is None else record.id
+        yield sentence, number, record
 
 
 class _FeatureWriter:

@@ -198,7 +198,7 @@ def test_hypotheses_without_phrases_stop_or_get_the_mean_of_their_sentence(files
     summary, written = added(files, {"A": [5, 1]}, on_error="keep")
     written = written.splitlines()
     values = [parse_features(line.split("|||")[2].encode())["A"] for line in written[:3]]
-    assert values[2] == pytest.approx([-(18 + 45) / 2, -3], abs=1e-4)
+    assert values[2] == pytest.approx([-(18 + 45 + 45) / 3, -10 / 3], abs=1e-4)
     assert written[3:5] == ["0 ||| malformed ||| LM0= -3 A= 0.000000 0.000000 ||| x", "malformed"]
     assert (summary.lines, summary.unsegmented, summary.malformed, summary.malformed_pairs) == (8, 1, 2, 1)
     assert summary.lowest == summary.lowest_sentences == 0
@@ -276,6 +276,18 @@ def test_hypotheses_of_a_sentence_without_any_phrases_get_the_lowest_value(files
         "2 hypotheses of 1 sentence got -100 for each word of the sentence, the lowest value: no phrases of any "
         "hypothesis of the sentence were found."
     )
+
+
+def test_hypotheses_of_a_sentence_are_those_with_its_id(files):
+    """A malformed line does not divide them, and equal sentences do not join them."""
+    line = next(iter(LINES))
+    unknown = line.replace("-1 -3.6", "-1.5 -3.6")  # no such sum
+    (files / "source").write_text("the big house &apos;s\n" * 2)
+    (files / "nbest").write_text("\n".join([line, "malformed", unknown, unknown.replace("0", "1", 1), ""]))
+    summary, written = added(files, on_error="keep")
+    values = [float(value) for value in re.findall("RNN0= (.*?) ", written)]
+    assert values == pytest.approx([-18, -18, -400], abs=1e-4)
+    assert (summary.unsegmented, summary.lowest, summary.lowest_sentences, summary.malformed) == (1, 1, 1, 1)
 
 
 def test_a_feature_that_the_list_already_has_is_refused(files):
