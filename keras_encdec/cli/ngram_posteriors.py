@@ -21,7 +21,7 @@ COMMAND = task_command(
     required={
         "input": "N-best list, plain or gzipped; - is the standard input.",
         "translations": "N-best list of other translations of the same sentences, as encdec-generate "
-        "--format=moses_nbest writes it.",
+        "--format=moses_nbest writes it, or the list itself.",
         **OUTPUT,
     },
     example="encdec-ngram-posteriors --input=nbest.gz --translations=translations.gz --output=with-posteriors.gz",

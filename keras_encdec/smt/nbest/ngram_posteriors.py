@@ -77,7 +77,7 @@ def add_ngram_posteriors(
     Args:
         input: n-best list, plain or gzipped. "-" is the standard input.
         translations: n-best list of the model's translations of the same sentences, such as `generate_file` writes with
-            format="moses_nbest".
+            format="moses_nbest". It may be the same list as `input`, whose totals then give the probabilities.
         output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
         options: PosteriorOptions. Defaults to `None`: those of the command.
         progress: function that takes the InputLines that are read and returns a Progress, such as
@@ -100,7 +100,8 @@ def add_ngram_posteriors(
         - Tromble et al., 2008, "Lattice minimum Bayes-risk decoding for statistical machine translation"
     """
     options = PosteriorOptions.combined(options, values)
-    check_distinct_files(input, translations, output)
+    for path in (input, translations):  # which may be one list
+        check_distinct_files(path, output)
     encoding, count = FileEncoding(options.encoding), 0
     with InputLines(input) as lines, InputLines(translations) as others, open_output(output) as file:
         with progress(lines) as written:

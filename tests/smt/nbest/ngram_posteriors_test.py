@@ -95,12 +95,22 @@ def test_bytes_of_another_encoding_are_reported_unless_the_encoding_is_given(tmp
     assert b"caf\xe9 ||| R= 0 NgramPosterior0= 1.000000" in (tmp_path / "out").read_bytes()
 
 
+def test_the_probabilities_may_be_those_of_the_list_itself(tmp_path):
+    list_ = "0 ||| a ||| L= 1 ||| 0\n0 ||| b b ||| L= 1 ||| 0\n"
+    added(tmp_path, list_, list_)
+    expected = (tmp_path / "out").read_bytes()
+    add_ngram_posteriors(tmp_path / "input", tmp_path / "input", tmp_path / "out")
+    assert (tmp_path / "out").read_bytes() == expected and b"= 1.000000 0.500000 0" in expected
+
+
 def test_unusable_arguments_are_refused(tmp_path):
     for options, message in (({"scale": -1.0}, "scale=-1.0, expected a number, 0"), ({"feature_name": "a_b"}, "'a_b'")):
         with pytest.raises(ConfigurationError, match=message):
             added(tmp_path, "0 ||| a ||| L= 1 ||| 0\n", "0 ||| a ||| L= 1 ||| 0\n", **options)
     with pytest.raises(ConfigurationError, match="found one file for two purposes"):
         add_ngram_posteriors(tmp_path / "input", tmp_path / "translations", tmp_path / "input")
+    with pytest.raises(ConfigurationError, match="found one file for two purposes"):
+        add_ngram_posteriors(tmp_path / "input", tmp_path / "translations", tmp_path / "translations")
 
 
 def test_a_feature_that_the_list_already_has_is_refused(tmp_path):
