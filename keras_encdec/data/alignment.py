@@ -131,7 +131,7 @@ def train_aligner(
     with _one_thread(thot.__file__):
         model: AlignmentModel = getattr(thot.alignment, first)()
         for words, translation in pairs:
-            model.add_sentence_pair(words, translation)
+            model.add_sentence_pair(_thot_words(words), _thot_words(translation))
         for number, (name, rounds) in enumerate(ALIGNERS[aligner]):
             if number:
                 model = getattr(thot.alignment, name)(model)
@@ -159,10 +159,15 @@ def directional_links(model: AlignmentModel, pairs: Iterable[tuple[Words, Words]
     remaining = iter(pairs)
     while batch := list(itertools.islice(remaining, _ALIGNED_AT_ONCE)):
         with _one_thread(thot.__file__):
-            sides = [source for source, _ in batch], [target for _, target in batch]
+            sides = [_thot_words(source) for source, _ in batch], [_thot_words(target) for _, target in batch]
             best = model.get_best_alignments(*sides)
         for _, matrix in best:
             yield matrix.to_list()
+
+
+def _thot_words(words: Words) -> Words:
+    """Gives the word NULL, by which Thot means the empty word, a space, which no word of a text contains."""
+    return [f"{word} " if word == "NULL" else word for word in words] if "NULL" in words else words
 
 
 def symmetrize(direct: Sequence[int], inverse: Sequence[int], symmetrization: str = DEFAULT_SYMMETRIZATION) -> Links:

@@ -1,4 +1,5 @@
 import ctypes
+import random
 import subprocess
 import sys
 
@@ -79,6 +80,22 @@ def test_each_aligner_aligns_a_toy_corpus(aligner):
     for source, target, points in list(zip(sources, targets, align(sources, targets, aligner), strict=True))[:12]:
         right = sum(LEXICON[source[s]] == target[t] for s, t in points)
         assert right >= len(source) - 1 and right >= len(points) - 1, (source, target, points)
+
+
+@pytest.mark.parametrize("aligner", ALIGNERS)
+def test_the_word_null_is_a_word_like_any_other(aligner):
+    """Thot's empty word is called NULL."""
+    pytest.importorskip("thot", reason="sil-thot is not installed")
+
+    rng = random.Random(1)
+
+    def aligned(word):
+        words = {"a": word, "A": word}
+        return align(*[[[words.get(each, each) for each in sentence] for sentence in side] for side in sides], aligner)
+
+    sources = [rng.choices("abcdef", k=rng.randint(2, 6)) for _ in range(60)]
+    sides = sources, [[word.upper() for word in rng.sample(source, len(source) - 1)] for source in sources]
+    assert aligned("NULL") == aligned("other")
 
 
 @pytest.mark.parametrize("symmetrization", SYMMETRIZATIONS)
