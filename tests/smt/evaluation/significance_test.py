@@ -75,6 +75,15 @@ def test_hypotheses_of_all_runs_are_dealt_out_within_their_sentences(systems):
     assert 0.05 < expected < 0.95 and result == pytest.approx(expected, abs=0.02)
 
 
+def test_differences_that_only_rounding_tells_apart_are_equal():
+    """With three references, TER divides by thirds of words. One sentence differs, so all deals differ as much."""
+    references = texts(np.random.default_rng(2), 180, 0)
+    metric = CorpusMetric("ter", [references[:60], references[60:120], references[120:]])
+    baseline = texts(np.random.default_rng(3), 60, 0)
+    counts = [[metric.corpus_counts(text)] for text in ([*baseline[:-1], "a better one"], baseline)]
+    assert approximate_randomization(*counts, metric.scores, 500) == 1
+
+
 def test_more_runs_give_a_lower_p_value(systems):
     metric, _, base, better = systems
     counts = [[metric.corpus_counts(text) for text in runs] for runs in (better, base)]
