@@ -26,10 +26,11 @@ from keras_encdec.runtime.shards import Shard, ShardResult
 from keras_encdec.runtime.unfinished import unfinished
 from keras_encdec.runtime.workers import available_processors, in_order, processes
 from keras_encdec.smt.decoder.decoding_options import DecoderWeights, DecodingOptions, initial_weights
-from keras_encdec.smt.decoder.phrase_options import PhraseTable, TranslationOptionFinder, read_phrases, source_phrases
+from keras_encdec.smt.decoder.phrase_options import LONGEST_PHRASE, PhraseTable, TranslationOptionFinder, read_phrases
 from keras_encdec.smt.decoder.phrase_search import PhraseSearch
 from keras_encdec.smt.decoder.phrase_translation import PhraseTranslation, distinct_derivations
 from keras_encdec.smt.ngrams.ngram_model import NgramModel, check_ngram_model
+from keras_encdec.smt.occurring_phrases import OccurringPhrases
 
 _SENTENCES_IN_BATCH = 8
 # A rough size of a hypothesis in the list, to estimate the size of the output.
@@ -205,7 +206,7 @@ def _phrases(
     progress: ShowProgress,
 ) -> tuple[PhraseTable, DecoderWeights]:
     """Reads the phrases of the table that occur in the sentences, and checks the weights at the first line."""
-    sources = {phrase for words in sentences for _, _, phrase in source_phrases(words)}
+    sources = OccurringPhrases(sentences, LONGEST_PHRASE)
     with PhraseTableReader(path, encoding) as reader, progress(reader.lines, "phrase pairs") as shown:
         records = iter(reader)
         first = next(records)

@@ -1,7 +1,7 @@
 """Translation options of a sentence: the phrases of a table that may translate its phrases."""
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import mul
 from typing import NamedTuple, Self
 
@@ -13,6 +13,7 @@ from keras_encdec.runtime.progress import Progress
 from keras_encdec.smt.decoder.decoding_options import UNKNOWN_WORD_VALUE, DecoderWeights
 from keras_encdec.smt.ngrams.ngram_estimation import SENTENCE_BEGIN, SENTENCE_END, UNKNOWN
 from keras_encdec.smt.ngrams.ngram_model import NgramModel
+from keras_encdec.smt.occurring_phrases import OccurringPhrases
 
 LN_10 = math.log(10)
 _SPECIAL = frozenset({UNKNOWN.decode(), SENTENCE_BEGIN.decode(), SENTENCE_END.decode()})
@@ -48,22 +49,15 @@ class PhraseOption(NamedTuple):
         return cls("", (), (0.0,) * num_scores, 0.0, 0.0)
 
 
-def source_phrases(words: Sequence[str]) -> Iterator[tuple[int, int, str]]:
-    """Yields the start, the end and the text of each phrase of a sentence with up to 20 words."""
-    for start in range(len(words)):
-        for end in range(start + 1, min(start + LONGEST_PHRASE, len(words)) + 1):
-            yield start, end, " ".join(words[start:end])
-
-
 def read_phrases(
-    records: Iterable[PhraseTableRecord], lines: InputLines, sources: Collection[str], shown: Progress
+    records: Iterable[PhraseTableRecord], lines: InputLines, sources: OccurringPhrases, shown: Progress
 ) -> PhraseTable:
     """Reads the lines of a phrase table that translate given phrases.
 
     Args:
         records: iterable of the records of the table.
         lines: InputLines of the table, for errors.
-        sources: set of str. The phrases, words without escapes separated by spaces.
+        sources: OccurringPhrases of the sentences, without escapes.
         shown: Progress, which counts the lines.
 
     Returns:
@@ -73,10 +67,13 @@ def read_phrases(
         InputError: if the table cannot be read, or has a negative score.
     """
     phrases: dict[str, list[tuple[str, tuple[float, ...]]]] = {}
+    last, occurs = None, False
     for record in records:
         shown.add(1)
-        source = " ".join(model_words(record.source))
-        if record.parsed and source in sources:
+        if record.source != last:
+            last, source = record.source, " ".join(model_words(record.source))
+            occurs = source in sources
+        if record.parsed and occurs:
             scores = [float(score) for score in record.parsed.scores]
             # `read_phrase_scores` leaves such pairs out, because Moses has not translated with them. The decoder, which
             # would silently translate without them, refuses the table instead.
@@ -124,18 +121,22 @@ class TranslationOptionFinder:
             dict from `(start, end)`, the end exclusive, to list of PhraseOption.
         """
         spans = {}
-        for start, end, source in source_phrases(words):
-            options = self._of_phrase(source)
-            if not options and end == start + 1:
-                zeros = (0.0,) * len(self._weights.translation)
-                options = [self._option(escape(source), zeros, is_unknown=True)]
-            if options:
-                spans[start, end] = options
+        for start in range(len(words)):
+            for end in range(start + 1, min(start + LONGEST_PHRASE, len(words)) + 1):
+                source = " ".join(words[start:end])
+                options = self._of_phrase(source)
+                if not options and end == start + 1:
+                    zeros = (0.0,) * len(self._weights.translation)
+                    options = [self._option(escape(source), zeros, is_unknown=True)]
+                if options:
+                    spans[start, end] = options
         return spans
 
     def _of_phrase(self, source: str) -> list[PhraseOption]:
+        if source not in self._phrases:  # as most phrases of a sentence
+            return []
         if source not in self._options:
-            options = [self._option(*phrase) for phrase in self._phrases.get(source, ())]
+            options = [self._option(*phrase) for phrase in self._phrases[source]]
             options.sort(key=lambda option: -option.estimate)
             self._options[source] = options[: self._table_limit]
         return self._options[source]

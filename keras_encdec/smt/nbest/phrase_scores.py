@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence, Set
 from typing import NamedTuple
 
@@ -11,6 +10,7 @@ from keras_encdec.formats import FilePath, InputLines, PhraseTableReader, model_
 from keras_encdec.formats.phrase_table import log_score
 from keras_encdec.formats.record_reader import LEFT_OUT
 from keras_encdec.runtime.progress import Progress
+from keras_encdec.smt.occurring_phrases import OccurringPhrases
 
 
 class PositionedPhrase(NamedTuple):
@@ -129,9 +129,7 @@ def read_phrase_scores(
     Raises:
         InputError: if the table cannot be read or has fewer scores.
     """
-    # A phrase occurs if a suffix of a sentence begins with it and a space. Without the space, the phrase could end
-    # inside a word.
-    suffixes = sorted({" ".join([*words[start:], ""]) for words in sentences for start in range(len(words))})
+    sources = OccurringPhrases(sentences)
     pairs: dict[str, dict[str, list[tuple[float, ...]]]] = {}
     last_source: str | None = None
     targets: dict[str, list[tuple[float, ...]]] | None = None
@@ -153,7 +151,7 @@ def read_phrase_scores(
             if record.source != last_source:
                 last_source = record.source
                 source = " ".join(model_words(last_source))
-                targets = pairs.setdefault(source, {}) if _occurs(source, suffixes) else None
+                targets = pairs.setdefault(source, {}) if source in sources else None
             if targets is None:
                 continue
             scores = [float(score) for score in record.parsed.scores]
@@ -170,9 +168,3 @@ def read_phrase_scores(
             )
     known = {source: targets for source, targets in pairs.items() if targets}
     return PhraseScores(known, reader.num_scores, longest, reader.malformed)
-
-
-def _occurs(phrase: str, suffixes: Sequence[str]) -> bool:
-    """Returns whether a sorted list of suffixes has one that begins with the phrase."""
-    index = bisect_left(suffixes, f"{phrase} ")
-    return index < len(suffixes) and suffixes[index].startswith(f"{phrase} ")

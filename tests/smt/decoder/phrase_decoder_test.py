@@ -3,6 +3,7 @@
 import gzip
 import math
 import re
+import tracemalloc
 
 import pytest
 from brute_force_decoder import derivations, floored
@@ -14,6 +15,8 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.formats import parse_features, parse_nbest_line
 from keras_encdec.smt import NgramModel, add_phrase_features, decode_nbest, estimate_ngrams, initial_weights
+from keras_encdec.smt.decoder.decoding_options import DecoderWeights
+from keras_encdec.smt.decoder.phrase_options import TranslationOptionFinder
 
 NAMES = ("Distortion0", "LM0", "WordPenalty0", "PhrasePenalty0", "TranslationModel0")
 TARGETS = ["x y z", "z y", "x x y", "y z x x", "z z", "w x"]
@@ -290,6 +293,15 @@ def test_words_that_the_table_lacks_are_copied(folder):
     decode(folder, ["v", "w &amp;"], distortion_limit=0)
     lines = (folder / "nbest").read_text().splitlines()
     assert [line.split(" ||| ")[1].strip() for line in lines] == ["v", "w &amp;"]
+
+
+def test_phrases_that_the_table_lacks_take_no_memory(folder):
+    finder = TranslationOptionFinder({}, NgramModel(folder / "arpa"), DecoderWeights.of_features(WEIGHTS, 2), 0)
+    tracemalloc.start()
+    for number in range(10):
+        finder.of_sentence([f"{number}-{word}" for word in range(30)])
+    assert tracemalloc.get_traced_memory()[0] < 100_000
+    tracemalloc.stop()
 
 
 def test_weights_are_bounded(folder):
