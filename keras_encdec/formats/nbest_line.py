@@ -54,7 +54,8 @@ def parse_nbest_line(line: bytes) -> NBestLine:
     if not 4 <= len(fields) <= 6:
         plural = "s" if len(fields) > 1 else ""
         found = f"found {len(fields)} field{plural}" if line.strip(FIELD_SPACE) else "found a blank line"
-        raise MalformedLine(found, 'expected 4 to 6 fields separated by "|||"')
+        file = "an n-best list" if found == "found 1 field" else ""
+        raise MalformedLine(found, 'expected 4 to 6 fields separated by "|||"', file)
     number, hypothesis, features, total = fields[:4]
     if not _ID.fullmatch(number):
         raise MalformedLine(f"found the id {quoted(number)}", "expected the number of a source sentence, from 0")

@@ -69,7 +69,8 @@ def parse_line(line: bytes) -> PhraseTableLine:
     if len(fields) < 3:
         plural = "s" if len(fields) > 1 else ""
         found = f"found {len(fields)} field{plural}" if line.strip() else "found a blank line"
-        raise MalformedLine(found, 'expected at least 3 fields separated by "|||"')
+        file = "a phrase table" if found == "found 1 field" else ""
+        raise MalformedLine(found, 'expected at least 3 fields separated by "|||"', file)
     field = fields[2]
     scores = field.split()
     try:

@@ -78,9 +78,8 @@ class RecordReader(Generic[LineRecord]):
         if isinstance(error, UnicodeDecodeError):
             problem = undecodable(error, lines.path, lines.line_number, remedy)
         else:
-            problem = InputError(
-                error.found, error.expected, f"repair or remove the line{remedy}", lines.path, lines.line_number
-            )
+            remedy = f"{error.remedy(lines.line_number)}{remedy}"
+            problem = InputError(error.found, error.expected, remedy, lines.path, lines.line_number)
         if self._on_error != "keep":
             raise problem from None
         self.malformed += 1
@@ -94,11 +93,16 @@ class MalformedLine(ValueError):
     Args:
         found: str. What was found.
         expected: str. What was expected.
+        file: str. What the file probably is not if its first line has this error, such as "a phrase table". Optional.
     """
 
-    def __init__(self, found: str, expected: str) -> None:
+    def __init__(self, found: str, expected: str, file: str = "") -> None:
         super().__init__(f"{found}, {expected}")
-        self.found, self.expected = found, expected
+        self.found, self.expected, self._file = found, expected, file
+
+    def remedy(self, line: int) -> str:
+        """Returns what the user can do about this error in a line with this number, from 1."""
+        return f"check that the file is {self._file}" if self._file and line == 1 else "repair or remove the line"
 
 
 class PairRecord(NamedTuple):

@@ -4,7 +4,7 @@ import pytest
 from read_pairs import pairs, write
 
 from keras_encdec.errors import InputError
-from keras_encdec.formats import ParallelReader, TsvReader
+from keras_encdec.formats import NBestReader, ParallelReader, PhraseTableReader, TsvReader
 
 KEEP = "give --on_error=keep to write such lines with a neutral score"
 
@@ -39,3 +39,13 @@ def test_a_missing_file_is_reported_at_once(tmp_path):
         TsvReader(path, encoding="latin2000")
     with pytest.raises(ValueError, match="on_error='skip'"):
         TsvReader(path, on_error="skip")
+
+
+@pytest.mark.parametrize(("reader", "name"), [(NBestReader, "an n-best list"), (PhraseTableReader, "a phrase table")])
+def test_a_first_line_of_one_field_is_probably_in_another_file(tmp_path, reader, name):
+    path = write(tmp_path, "text", b"the house\n")
+    with pytest.raises(InputError, match=f"line 1: found 1 field, .*; check that the file is {name}, or {KEEP}"):
+        list(reader(path, on_error="stop"))
+    path = write(tmp_path, "text", b"the ||| house\n")
+    with pytest.raises(InputError, match="line 1: found 2 fields, .*; repair or remove the line, or"):
+        list(reader(path, on_error="stop"))

@@ -90,7 +90,7 @@ def hypotheses_by_sentence(lines: InputLines) -> Iterator[SentenceHypotheses]:
         try:
             parsed = parse_nbest_line(raw)
         except MalformedLine as error:
-            raise InputError(error.found, error.expected, "repair or remove the line", lines.path, number) from None
+            raise InputError(error.found, error.expected, error.remedy(number), lines.path, number) from None
         last = hypotheses[-1].parsed.id if hypotheses else parsed.id
         if parsed.id < last:
             raise InputError(

@@ -18,3 +18,12 @@ def test_lines_get_minus_the_number_of_words(tmp_path):
     ]
     with pytest.raises(InputError, match="nbest, line 1: found the feature WordPenalty0, expected it to be new"):
         with_word_penalty(added[0], tmp_path / "nbest")
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"), [("a b\n", "1: .*check that the file is an"), ("0 ||| a\n", "1: .*repair")]
+)
+def test_a_first_line_of_one_field_is_probably_in_another_file(tmp_path, text, remedy):
+    (tmp_path / "list").write_text(text)
+    with InputLines(tmp_path / "list") as lines, pytest.raises(InputError, match=f"line {remedy}"):
+        list(hypotheses_by_sentence(lines))
