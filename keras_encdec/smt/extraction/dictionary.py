@@ -50,15 +50,20 @@ class DictionarySummary(FileSummary):
         output: the file.
         pairs: int. Number of pairs read.
         malformed: int. Number of malformed lines left out.
+        min_count: int. Words that are aligned to their translation less often were left out.
     """
 
     pairs: int = 0
     malformed: int = 0
+    min_count: int = 1
 
     def __str__(self) -> str:
         left_out = f", {self.malformed:,} malformed ones left out" if self.malformed else ""
         entries, pairs = counted(self.lines, "entries"), counted(self.pairs, "pairs")
-        return f"{entries} from {pairs}{left_out} in {self.seconds:,.1f} s: {self._result}"
+        reason = ""
+        if not self.lines and self.min_count > 1:
+            reason = f" (no word is aligned to its translation --min_count={self.min_count} times)"
+        return f"{entries}{reason} from {pairs}{left_out} in {self.seconds:,.1f} s: {self._result}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -220,14 +225,15 @@ def write_dictionary(
         numbers = itertools.count()
         pairs = (pair for pair, _ in zip(aligned, numbers, strict=False))
         entries: Sequence[DictionaryEntry | Translation]
+        min_count = options.min_count or (1 if options.shortlist else MIN_COUNT)
         if options.shortlist:
-            most = options.shortlist_words or SHORTLIST_WORDS
-            entries = translations(pairs, most, options.min_count or 1)
+            entries = translations(pairs, options.shortlist_words or SHORTLIST_WORDS, min_count)
         else:
-            entries = dictionary_entries(pairs, options.min_count or MIN_COUNT)
+            entries = dictionary_entries(pairs, min_count)
         for entry in entries:
             file.write(file_encoding.encode_line(_line(entry), input))
-    return DictionarySummary(len(entries), time.monotonic() - start, output, next(numbers), reader.malformed)
+    seconds = time.monotonic() - start
+    return DictionarySummary(len(entries), seconds, output, next(numbers), reader.malformed, min_count)
 
 
 def _line(entry: DictionaryEntry | Translation) -> str:

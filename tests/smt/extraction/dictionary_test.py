@@ -68,6 +68,18 @@ def test_read_dictionary_reads_what_is_written(files, out):
     assert read_dictionary(out / "words.gz") == {"w": "c", "x": "b", "y": "a", "z": "a"}
 
 
+def test_an_empty_dictionary_names_the_minimum_that_no_word_reaches(files, out):
+    (files / "links").write_text("0-0\n" + "\n" * 5)
+    for options, start in (
+        ({}, "0 entries (no word is aligned to its translation --min_count=2 times) from 6 pairs in "),
+        ({"shortlist": True, "min_count": 3}, "0 entries (no word is aligned to its translation --min_count=3 times)"),
+        ({"shortlist": True}, "1 entry from 6 pairs in "),
+    ):
+        assert str(write_dictionary(files / "tsv", out / "words", alignment=files / "links", **options)).startswith(
+            start
+        )
+
+
 @pytest.mark.parametrize("shortlist", [False, True])
 def test_a_word_that_looks_like_an_escape_is_read_as_it_was(tmp_path, shortlist):
     """As Moses's tokenizer writes the HTML entity of a quotation mark, beside a real one."""
