@@ -83,6 +83,7 @@ class Hyperparameter:
         published: tuple of Published.
         fixed: bool. Whether a resumed training run must keep the value that it started with.
         group: str. Heading of the flag in `--help`; empty for the heading that the command chooses.
+        is_path: bool. Whether the value is the path or URL of a file or folder, or a tuple of them.
         item_type: `int`, `float` or `str`, the type of a tuple's items. The bounds apply to the items.
     """
 
@@ -98,6 +99,7 @@ class Hyperparameter:
     published: tuple[Published, ...] = ()
     fixed: bool = False
     group: str = ""
+    is_path: bool = False
     item_type: Kind = str
 
     @property
@@ -180,6 +182,7 @@ def hyperparameter(
     published: Mapping[str, object] | None = None,
     fixed: bool = False,
     group: str = "",
+    is_path: bool = False,
 ) -> Any:
     """Declares a field of a configuration.
 
@@ -193,6 +196,8 @@ def hyperparameter(
         fixed: bool. Whether a resumed training run must keep the value that it started with. Defaults to `False`.
         group: str. Heading of the flag in `--help`, such as "when to stop". Defaults to the heading that the command
             chooses.
+        is_path: bool. Whether the value is the path or URL of a file or folder, or a tuple of them. Defaults to
+            `False`.
 
     Returns:
         a dataclass field.
@@ -209,7 +214,8 @@ def hyperparameter(
     """
     known = tuple(Published(value, source) for source, value in (published or {}).items())
     about = {"minimum": minimum, "maximum": maximum, "above": above, "choices": choices, "published": known}
-    return dataclasses.field(default=default, metadata={"help": help, "fixed": fixed, "group": group, **about})
+    about |= {"fixed": fixed, "group": group, "is_path": is_path}
+    return dataclasses.field(default=default, metadata={"help": help, **about})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -270,6 +276,21 @@ class Configuration:
     def upgraded(cls, values: Mapping[str, object]) -> dict[str, object]:
         """Converts values that an earlier version of this package may have saved. Subclasses override it."""
         return dict(values)
+
+    @classmethod
+    def with_paths(cls, values: Mapping[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
+        """Returns values by name, with each path among them replaced by what `change` returns for it.
+
+        Values that have not been checked are allowed: those that are not text stay as they are.
+        """
+        changed = dict(values)
+        for name in [parameter.name for parameter in cls.hyperparameters() if parameter.is_path]:
+            value = values.get(name)
+            if isinstance(value, str):
+                changed[name] = change(value)
+            elif isinstance(value, (list, tuple)):
+                changed[name] = [change(item) if isinstance(item, str) else item for item in value]
+        return changed
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the values by name, in a form that `from_dict` reads and that JSON can represent."""

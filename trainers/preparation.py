@@ -19,7 +19,12 @@ from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.text import Tokenizer, Vocabulary
 from keras_encdec.text.vocabulary import FIRST_WORD, POSITION_WORDS
 from keras_encdec.trainers.reporting import TrainingReporter
-from keras_encdec.trainers.settings_checks import check_same_direction, check_same_reading, validation_files
+from keras_encdec.trainers.settings_checks import (
+    check_same_direction,
+    check_same_reading,
+    is_same_path,
+    validation_files,
+)
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 from keras_encdec.trainers.training_files import PREPARED, data_before
@@ -60,7 +65,7 @@ def prepare_pairs(
         check_same_reading(data, before)
         if (folder / PREPARED).exists():
             pairs = PreparedPairs(folder / PREPARED)
-            if before and before.files not in ({}, data.files):
+            if before and before.files and not _has_same_files(data, before):
                 reporter.prepared_before(before.files.values(), data.files.values())
             return directory, pairs
         given: tuple[Vocabulary | None, Vocabulary | None] = directory.source_vocabulary, directory.target_vocabulary
@@ -84,6 +89,12 @@ def prepare_pairs(
         sizes["target"] = len(target)
         reporter.prepared(pairs.summary, reader.malformed, sizes, data.max_length)
     return directory or ModelDirectory(folder, source, target, data.reverse, tokenization), pairs
+
+
+def _has_same_files(data: TrainingData, before: TrainingData) -> bool:
+    return data.files.keys() == before.files.keys() and all(
+        is_same_path(path, before.files[name]) for name, path in data.files.items()
+    )
 
 
 def _character_counts(config: TrainingConfig) -> tuple[int | None, int | None]:

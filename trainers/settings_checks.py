@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from keras_encdec.configuration import Configuration, ConfigurationError
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats.encodings import FileEncoding
-from keras_encdec.runtime.files import absolute, file_checksum, is_url
+from keras_encdec.model_config import CONFIG
+from keras_encdec.runtime.files import absolute, exists, file_checksum, is_url
 from keras_encdec.runtime.settings_files import Json
 from keras_encdec.trained_model import TrainedModel
 from keras_encdec.trainers.tasks import TrainingTasks
@@ -89,7 +90,7 @@ def check_same_reading(data: TrainingData, before: TrainingData | None) -> None:
         requested, known = data.to_dict(), before.to_dict()
         pairs = {name: (requested[name], known[name]) for name in _READING}
         pairs["encoding"] = FileEncoding(data.encoding).codec, FileEncoding(before.encoding).codec
-        different = [name for name, pair in pairs.items() if pair[0] != pair[1] and not _is_same_path(*pair)]
+        different = [name for name, pair in pairs.items() if pair[0] != pair[1] and not _is_same_input(*pair)]
         if different:
             raise _differing(different, requested, known, "the run to resume")
 
@@ -155,7 +156,7 @@ def check_same_training(
         known = config.model_config.upgraded({name: model_config[name] for name in model if name in model_config})
         before = {**type(config.model_config).from_dict(known).to_dict(), **before}
     different = [name for name, value in requested.items() if value != before[name]]
-    if "initial_model" in different and _is_same_path(requested["initial_model"], before["initial_model"]):
+    if "initial_model" in different and _is_same_input(requested["initial_model"], before["initial_model"]):
         different.remove("initial_model")
     if different:
         raise _differing(different, requested, before, "the run to resume")
@@ -175,8 +176,24 @@ def changed_learning_rate(folder: pathlib.Path, config: TrainingConfig) -> dict[
     return {}
 
 
-def _is_same_path(first: object, second: object) -> bool:
-    return isinstance(first, str) and isinstance(second, str) and absolute(first) == absolute(second)
+def is_same_path(path: str, before: str) -> bool:
+    """Whether a path is the one that an earlier run recorded.
+
+    Of a file that is no longer there, such as that of a model directory that was copied from another machine, only the
+    name is compared.
+    """
+    now, then = absolute(path), absolute(before)
+    return now == then or (not is_url(then) and not exists(then) and os.path.basename(now) == os.path.basename(then))
+
+
+def _is_same_input(path: object, before: object) -> bool:
+    """Whether a path leads to the file or the model that an earlier run recorded, or to a copy of it."""
+    if not isinstance(path, str) or not isinstance(before, str):
+        return False
+    if is_same_path(path, before):
+        return True
+    files = [os.path.join(each, CONFIG) if os.path.isdir(each) else each for each in (path, before)]
+    return all(map(os.path.isfile, files)) and file_checksum(files[0]) == file_checksum(files[1])
 
 
 def check_initial_settings(

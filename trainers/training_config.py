@@ -42,6 +42,7 @@ class TrainingConfig(Configuration):
         "Directory of a trained model, whose weights and vocabularies the training begins with; the hyper-parameters "
         "of the model must be the same, apart from dropout. A hybrid model may begin with a model of words.",
         fixed=True,
+        is_path=True,
     )
     keep_pruned: bool = hyperparameter(
         False, "With an initial model that was pruned: keep its pruned weights at zero.", fixed=True, group="pruning"

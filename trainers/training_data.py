@@ -27,13 +27,19 @@ class TrainingData(RawTextOptions, EncodingOption, MalformedLinesOption):
     {'tsv': 'pairs.tsv'}
     """
 
-    phrase_table: str | None = hyperparameter(None, "Moses phrase table to train on, plain or gzipped.")
-    tsv: str | None = hyperparameter(None, "Pairs to train on: source, tab, target; further columns are ignored.")
-    source: str | None = hyperparameter(None, "Source sentences to train on, one per line; needs the target.")
-    target: str | None = hyperparameter(
-        None, "Target sentences, aligned line by line with the source; alone, they train a language model."
+    phrase_table: str | None = hyperparameter(None, "Moses phrase table to train on, plain or gzipped.", is_path=True)
+    tsv: str | None = hyperparameter(
+        None, "Pairs to train on: source, tab, target; further columns are ignored.", is_path=True
     )
-    input: str | None = hyperparameter(None, "Pairs to train on in another format; needs the format.")
+    source: str | None = hyperparameter(
+        None, "Source sentences to train on, one per line; needs the target.", is_path=True
+    )
+    target: str | None = hyperparameter(
+        None,
+        "Target sentences, aligned line by line with the source; alone, they train a language model.",
+        is_path=True,
+    )
+    input: str | None = hyperparameter(None, "Pairs to train on in another format; needs the format.", is_path=True)
     format: str | None = hyperparameter(
         None, "Format of the input: any registered format that has its pairs in one file."
     )
@@ -58,11 +64,13 @@ class TrainingData(RawTextOptions, EncodingOption, MalformedLinesOption):
         None,
         "Vocabulary file for the model's source, one word per line, instead of a new vocabulary.",
         group="vocabularies",
+        is_path=True,
     )
     target_vocabulary: str | None = hyperparameter(
         None,
         "Vocabulary file for the model's target, one word per line, instead of a new vocabulary.",
         group="vocabularies",
+        is_path=True,
     )
     unknown: str = hyperparameter(
         "unk",
@@ -78,17 +86,20 @@ class TrainingData(RawTextOptions, EncodingOption, MalformedLinesOption):
         "With posunk: file with the word alignment of the input, lines of links such as 0-0 2-1, source-target in the "
         "order of the files. Default: the alignment in a phrase table; other pairs are aligned by sil-thot.",
         group="vocabularies",
+        is_path=True,
     )
     validation: tuple[str, ...] = hyperparameter(
         (),
         "Pairs to validate on, in the format of the training data: one file, or two for parallel text.",
         group="validation data",
+        is_path=True,
     )
     validation_alignment: str | None = hyperparameter(
         None,
         "With posunk: file with the word alignment of the pairs to validate on. Default: as for the input; without a "
         "phrase table these pairs are aligned separately.",
         group="validation data",
+        is_path=True,
     )
     held_out_fraction: float = hyperparameter(
         0.01,

@@ -5,10 +5,11 @@ import os
 import pathlib
 from typing import TYPE_CHECKING
 
+from keras_encdec.architectures.architecture_registry import load_preset
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import FilePath, InputError
-from keras_encdec.model_config import CONFIG, HISTORY, PACKAGED, WEIGHTS
-from keras_encdec.runtime.files import exists, is_url, joined
+from keras_encdec.model_config import CONFIG, HISTORY, PACKAGED, WEIGHTS, packaged_models
+from keras_encdec.runtime.files import STANDARD_STREAM, absolute, exists, is_url, joined
 from keras_encdec.runtime.open_output import write_file
 from keras_encdec.runtime.settings_files import Json, toml_lines, toml_value
 from keras_encdec.trainers.training_config import TrainingConfig
@@ -90,6 +91,8 @@ def begin_files(
 ) -> None:
     """Writes the files that the directory of a new model begins with: vocabularies, configuration and settings.
 
+    All paths in them are absolute, so that the settings name the same files in any working directory.
+
     Args:
         directory: ModelDirectory, with the vocabularies.
         config: TrainingConfig.
@@ -99,9 +102,16 @@ def begin_files(
     # A run that was killed before its first checkpoint may have left weights that do not match the new vocabularies.
     for name in (WEIGHTS, SETTINGS):
         (directory.path / name).unlink(missing_ok=True)
+    fixed = fixed and TrainingConfig.with_paths(fixed, _absolute)
     directory.save_config(config.architecture, {**config.model_config.to_dict(), "dtype": config.dtype_policy}, fixed)
     if data:
-        save_settings(directory.path, config, data)
+        config = config.from_dict(config.with_paths(config.to_dict(), _absolute))
+        save_settings(directory.path, config, data.from_dict(data.with_paths(data.to_dict(), _absolute)))
+
+
+def _absolute(path: str) -> str:
+    is_name = path == STANDARD_STREAM or (path in packaged_models() and not os.path.lexists(path))
+    return path if is_name else absolute(path)
 
 
 def save_settings(folder: pathlib.Path, config: TrainingConfig, data: TrainingData) -> None:
@@ -116,16 +126,21 @@ def save_settings(folder: pathlib.Path, config: TrainingConfig, data: TrainingDa
 
 
 def data_before(folder: pathlib.Path) -> TrainingData | None:
-    """Reads the data that a run began with from its settings; `None` if the settings cannot be read."""
+    """Reads the data that a run began with from its settings; `None` if the settings cannot be read.
+
+    Paths stay as they were saved. The first versions saved relative ones, which start from the working directory of the
+    run.
+    """
     with contextlib.suppress(InputError, ConfigurationError):
-        return TrainingData.from_preset(folder / SETTINGS)
+        return TrainingData.from_dict(load_preset(folder / SETTINGS).data)
     return None
 
 
 def update_settings(folder: pathlib.Path, config: TrainingConfig) -> None:
-    """Writes the settings of a resumed run. The data stay those that it began with.
+    """Writes the settings of a resumed run. The data and the initial model stay those that it began with.
 
     If the settings cannot be read, nothing is written.
     """
     if data := data_before(folder):
-        save_settings(folder, config, data)
+        initial_model = load_preset(folder / SETTINGS).training.get("initial_model")
+        save_settings(folder, config.replace(initial_model=initial_model), data)

@@ -22,7 +22,9 @@ from keras_encdec.architectures.configurations import (
 )
 from keras_encdec.configuration import Configuration, ConfigurationError
 from keras_encdec.errors import FilePath, InputError, shortened
+from keras_encdec.model_config import packaged_models
 from keras_encdec.registry import Registry
+from keras_encdec.runtime.files import STANDARD_STREAM, exists, resolved
 from keras_encdec.runtime.settings_files import read_parsed
 
 
@@ -108,6 +110,8 @@ class Preset:
     def table(self, config_class: type[Configuration], name: str) -> dict[str, Any]:
         """Returns one of the tables, and checks that its names are hyper-parameters of a configuration.
 
+        Relative paths in it start from the folder of the file.
+
         Raises:
             InputError: for an unknown name.
         """
@@ -116,7 +120,11 @@ class Preset:
             config_class.check_names(values)
         except ConfigurationError as error:
             raise InputError(f"{error} in [{name}]", path=self.path) from None
-        return values
+        return config_class.with_paths(values, self._from_folder)
+
+    def _from_folder(self, name: str) -> str:
+        path = resolved(self.path, name)
+        return name if name == STANDARD_STREAM or (name in packaged_models() and not exists(path)) else path
 
     def model_with(self, given: Mapping[str, object]) -> dict[str, object]:
         """Returns the preset's hyper-parameters of the model, overridden by the given ones.
@@ -141,7 +149,7 @@ def load_preset(name: str | os.PathLike[str]) -> Preset:
 
     Args:
         name: str. One of `preset_names()`, or the path or URL of a TOML file: `architecture = "..."` and the tables
-            [model], [training] and [data], each optional.
+            [model], [training] and [data], each optional. Relative paths in it start from the file's folder.
 
     Raises:
         ConfigurationError: a ValueError, for an unknown preset.

@@ -42,7 +42,8 @@ def define_flags(flag_values: flags.FlagValues) -> None:
         "preset",
         None,
         f"Published or recommended settings: {', '.join(preset_names())}, or the path of your own file, such as the "
-        "settings.toml in a model directory. Other flags override its values.",
+        "settings.toml in a model directory; relative paths in it start from its folder. Other flags override its "
+        "values.",
         flag_values=flag_values,
     )
     flags.DEFINE_string(
@@ -83,6 +84,8 @@ def main(flag_values: flags.FlagValues) -> int:
         for *sources, path in filter(None, (data.files.values(), data.validation)):
             reading = next(iter(sources), None), data.encoding, data.on_error, LEFT_OUT
             pair_format(data.registered_format).check_beginning(path, *reading)
+        if not tasks and all(flag_values[name].value is None for name in data.files):
+            print(f"Training on the files that the preset names: {', '.join(data.files.values())}", flush=True)
     import_keras()
     from keras_encdec.trainers.train import train
 

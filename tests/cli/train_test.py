@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import time
 
@@ -55,7 +56,7 @@ def test_a_resumed_run_needs_only_the_name_of_its_initial_model(training_files, 
     for updates, same in ((5, "first/"), (6, f"{tmp_path}/first"), (7, "./first")):
         succeed(train(f"--initial_model={same}", *further, f"--updates={updates}"))
     (tmp_path / "first").rename(tmp_path / "other")
-    expected = "found --initial_model=other, expected --initial_model=first as in the run to resume."
+    expected = f"found --initial_model=other, expected --initial_model={tmp_path}/first as in the run to resume."
     fail(train("--initial_model=other", *further, "--updates=8"), 2, expected)
     succeed(train("--initial_model=first", *further, "--updates=8"))
     assert number_of_updates(tmp_path / "m") == [4, 5, 6, 7, 8]
@@ -75,6 +76,38 @@ def test_flags_override_a_preset_in_any_order(training_files, tmp_path):
     # The settings that a model keeps make another like it.
     succeed(train(f"--preset={tmp_path}/m/settings.toml", f"--model_dir={tmp_path}/again"))
     assert json.loads((tmp_path / "again" / "config.json").read_text())["model"] == config
+
+
+@pytest.mark.usefixtures("eager")
+def test_the_settings_of_a_model_name_its_own_files_in_any_folder(training_files, tmp_path, monkeypatch):
+    for project, lines in (("mine", slice(None)), ("yours", slice(50))):
+        (tmp_path / project).mkdir()
+        pairs = (training_files / "tsv").read_text().splitlines(keepends=True)[lines]
+        (tmp_path / project / "pairs.tsv").write_text("".join(pairs))
+        (tmp_path / project / "words").write_text("".join(f"t{i}\n" for i in range(len(pairs) // 40)))
+    monkeypatch.chdir(tmp_path / "mine")
+    flags = ["--tsv=pairs.tsv", "--target_vocabulary=words", "--validation=pairs.tsv", *training_flags()]
+    succeed(train("--model_dir=m", *flags, "--updates=2"))
+    monkeypatch.chdir(tmp_path / "yours")
+    model = f"{tmp_path}/mine/m"
+    process = succeed(train(f"--preset={model}/settings.toml", "--model_dir=m"))
+    named = f"Training on the files that the preset names: {tmp_path}/mine/pairs.tsv\n400 unique pairs of 400; left"
+    assert process.stdout.startswith(named)
+    further = [f"--model_dir={model}", "--resume", f"--preset={model}/settings.toml"]
+    assert "not read" not in succeed(train(*further, "--updates=4")).stdout
+    expected = f"found --target_vocabulary=words, expected --target_vocabulary={tmp_path}/mine/words as in the run"
+    fail(train(*further, "--target_vocabulary=words", "--updates=6"), 2, expected)
+    # A copy of the whole project, beside the first one and without it.
+    monkeypatch.chdir(shutil.copytree(tmp_path / "mine", tmp_path / "copied" / "mine"))
+    assert "not read: pairs.tsv" in succeed(train("--model_dir=m", *flags, "--resume", "--updates=6")).stdout
+    shutil.rmtree(tmp_path / "mine")
+    assert "not read" not in succeed(train("--model_dir=m", *flags, "--resume", "--updates=8")).stdout
+    # As the first versions wrote them, the paths start from the working directory of the run.
+    settings = pathlib.Path("m/settings.toml")
+    settings.write_text(settings.read_text().replace(f"{tmp_path}/mine/", ""))
+    assert "not read" not in succeed(train("--model_dir=m", *flags, "--resume", "--updates=10")).stdout
+    assert 'tsv = "pairs.tsv"' in settings.read_text() and number_of_updates(pathlib.Path("m")) == [2, 4, 6, 8, 10]
+    fail(train("--preset=m/settings.toml", "--model_dir=new"), 1, "m/pairs.tsv: found no such file or directory")
 
 
 def test_contradicting_flags_are_an_error_before_any_work(training_files, tmp_path):

@@ -26,6 +26,25 @@ def test_data_options_that_contradict_are_refused(values, expected):
         TrainingData(**values)
 
 
+def test_relative_paths_in_a_preset_start_from_its_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.chdir(tmp_path)
+    preset = tmp_path / "folder" / "preset.toml"
+    preset.parent.mkdir()
+    preset.write_text(
+        '[training]\nupdates = 1\ninitial_model = "first"\n'
+        '[data]\nsource = "train.en"\ntarget = "s3://bucket/train.fr"\nvalidation = ["../dev.en", "~/dev.fr"]\n'
+    )
+    data = TrainingData.from_preset(preset)
+    assert data.files == {"source": f"{preset.parent}/train.en", "target": "s3://bucket/train.fr"}
+    assert data.validation == (f"{preset.parent}/../dev.en", "/home/me/dev.fr")
+    assert TrainingData.from_preset(preset, source="train.en").source == "train.en"
+    assert TrainingConfig.from_preset("folder/preset.toml").initial_model == "folder/first"
+    preset.write_text('[training]\nupdates = 1\ninitial_model = "libreoffice_en_fr"\n[data]\ntarget = "-"\n')
+    assert TrainingConfig.from_preset(preset).initial_model == "libreoffice_en_fr"
+    assert TrainingData.from_preset(preset).files == {"target": "-"}
+
+
 @pytest.mark.parametrize(
     "settings, data, expected",
     [
