@@ -5,6 +5,7 @@ import dataclasses
 import gc
 import math
 import os
+import re
 import signal
 import sys
 import textwrap
@@ -67,6 +68,8 @@ class Command:
             command's own flags. Defaults to the module of `work`.
         example: str. A whole command line, for `--help`. Optional.
         guide: str. Name of the guide in the documentation, such as "nbest", for `--help`. Optional.
+        texts: names of flags whose values are text that may begin with ~/, which is the home directory in any other
+            flag. Defaults to none.
 
     Example:
 
@@ -89,6 +92,7 @@ class Command:
     module: str | None = None
     example: str = ""
     guide: str = ""
+    texts: Collection[str] = ()
 
     def main(self, arguments: Sequence[str]) -> int:
         """Runs the command in this process, and reports an error as a sentence on standard error, without raising.
@@ -181,6 +185,8 @@ class Command:
                 raise UsageError(f"flag --{name}={item}: expected a finite number.")
         if others:
             raise UsageError(f"found the argument {others[0]!r}, expected flags only.")
+        for name in set(flag_values) - set(self.texts):
+            flag_values[name].value = _with_home(flag_values[name].value)
         with self._progress(flag_values):
             return self.work(flag_values) or 0
 
@@ -254,6 +260,15 @@ def _given_items(flag_values: flags.FlagValues) -> Iterator[tuple[str, object]]:
     for name in flag_values:
         value = flag_values[name].value
         yield from ((name, item) for item in (value if isinstance(value, (list, tuple)) else [value]))
+
+
+def _with_home(value: object) -> object:
+    """Replaces ~/ at the start of a path, of each path in a list, and after NAME=: shells leave it in --flag=~/path."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_with_home, value))
+    if isinstance(value, str) and (found := re.match(r"([^/=]*=)?(~/.*)", value, re.DOTALL)):
+        return (found[1] or "") + os.path.expanduser(found[2])
+    return value
 
 
 def _with_remote_flags(arguments: Sequence[str]) -> list[str]:

@@ -94,8 +94,8 @@ def task_command(
             arguments[MODEL] = models_of_task(flag_values, arguments[MODEL])
         return work(arguments, configuration_from_flags(options, flag_values, flag_names=names))
 
-    needed = [names[argument] for argument in required]
-    return Command(name, define_flags, main, needed, names, interrupted, serves, module, example, guide)
+    needed, texts = ([names[one] for one in group] for group in (required, repeated))
+    return Command(name, define_flags, main, needed, names, interrupted, serves, module, example, guide, texts)
 
 
 def define_task_flag(flag_values: flags.FlagValues, section: str) -> None:

@@ -14,6 +14,7 @@ from commands import fail
 from in_process import in_process
 
 from keras_encdec.cli.command import Command, UsageError
+from keras_encdec.cli.report import COMMAND as REPORT
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.runtime.workers import STOP_SIGNALS
@@ -39,6 +40,35 @@ def test_flags_are_parsed_anew_for_every_run():
         assert in_process(command(work), *arguments).returncode == 0
     assert seen == [("a", 2), (None, 1), (None, 3)]
     assert "times" not in flags.FLAGS
+
+
+def test_the_home_directory_may_be_given_as_the_shell_leaves_it(monkeypatch):
+    """A shell replaces ~/ only at the start of an argument, not in --input=~/pairs.tsv."""
+    monkeypatch.setenv("HOME", "/home/me")
+    seen = []
+
+    def define_several(flag_values):
+        define_flags(flag_values)
+        flags.DEFINE_multi_string("named", [], "Files.", flag_values=flag_values)
+        flags.DEFINE_list("pair", None, "Two files.", flag_values=flag_values)
+        flags.DEFINE_string("phrase", None, "Text.", flag_values=flag_values)
+
+    job = Command(
+        "encdec-some", define_several, lambda values: seen.append(values.flag_values_dict()), texts=["phrase"]
+    )
+    arguments = [
+        "--input=~/a",
+        "--named=~/b",
+        "--named=rnn=~/c",
+        "--named=~d/~/e",
+        "--pair=~/f,s3://g?h=~/i",
+        "--phrase=~/j",
+    ]
+    assert in_process(job, *arguments).returncode == 0
+    assert seen[0]["input"] == "/home/me/a" and seen[0]["phrase"] == "~/j"
+    assert seen[0]["named"] == ["/home/me/b", "rnn=/home/me/c", "~d/~/e"]
+    assert seen[0]["pair"] == ["/home/me/f", "s3://g?h=~/i"]
+    assert REPORT.texts == ["phrase"]
 
 
 def test_flags_may_come_from_a_file(tmp_path):
