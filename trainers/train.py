@@ -30,7 +30,7 @@ from keras_encdec.runtime.unfinished import directory_lock
 from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.callbacks import BLEU_ALTERNATIVE
 from keras_encdec.trainers.checkpoints import Checkpoints
-from keras_encdec.trainers.fitting import PROGRESS, end_recorded, fit
+from keras_encdec.trainers.fitting import end_recorded, fit
 from keras_encdec.trainers.initial_state import last_state, load_initial_model, new_state, with_vocabularies
 from keras_encdec.trainers.model_card import CARD, ModelCard
 from keras_encdec.trainers.preparation import prepare_pairs, unigram_perplexity, validation_batches
@@ -43,6 +43,7 @@ from keras_encdec.trainers.training_data import TrainingData
 from keras_encdec.trainers.training_files import (
     LAST,
     PREPARED,
+    PROGRESS,
     begin_files,
     check_model_folder,
     check_not_packaged,
@@ -171,7 +172,7 @@ class _Prepared(NamedTuple):
 
 def _train(job: _Job, resume: bool) -> TrainingResult:
     config, data, folder, reporter, replicas = job.config, job.data, job.folder, job.reporter, job.replicas
-    check_model_folder(folder, resume)  # while no other run can begin in it
+    check_model_folder(folder, resume, job.tasks)  # while no other run can begin in it
     has_begun = has_checkpoint(folder)
     replicas.wait()  # before the first process writes anything
     if config.validation_bleu:

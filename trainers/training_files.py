@@ -3,15 +3,26 @@
 import contextlib
 import os
 import pathlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from keras_encdec.architectures.architecture_registry import load_preset
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import FilePath, InputError
-from keras_encdec.model_config import CONFIG, HISTORY, PACKAGED, WEIGHTS, packaged_models
+from keras_encdec.model_config import (
+    CONFIG,
+    HISTORY,
+    PACKAGED,
+    VOCABULARIES,
+    WEIGHTS,
+    packaged_models,
+    read_model_config,
+    task_folder,
+)
 from keras_encdec.runtime.files import STANDARD_STREAM, absolute, exists, is_url, joined
 from keras_encdec.runtime.open_output import write_file
 from keras_encdec.runtime.settings_files import Json, toml_lines, toml_value
+from keras_encdec.trainers.tasks import TASKS_FILE, TrainingTasks
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 
@@ -24,28 +35,59 @@ LAST, PREVIOUS = "last.keras", "previous.keras"
 PREPARED = "prepared"
 # The file in the model directory that holds the configuration and the data, as a preset.
 SETTINGS = "settings.toml"
+# The record of the running or last training.
+PROGRESS = "progress.json"
+# What a training replaces in its directory, apart from folders of prepared pairs and the model card, which are checked
+# when they are written.
+_REPLACED = (CONFIG, *VOCABULARIES, WEIGHTS, HISTORY, SETTINGS, PROGRESS)
 
 
-def check_model_folder(model_dir: FilePath, resume: bool) -> None:
+def check_model_folder(model_dir: FilePath, resume: bool, tasks: TrainingTasks | None = None) -> None:
     """Checks that a training run may begin in a model directory, or be resumed.
 
     Args:
         model_dir: path or URL of the model directory, which need not exist.
         resume: bool. Whether the run in it is to be resumed, if there is one.
+        tasks: TrainingTasks; `None` for one task. Defaults to `None`.
 
     Raises:
         ConfigurationError: a ValueError, if it contains a model that is not to be resumed.
-        InputError: if it belongs to the package, or has a trained model, but no checkpoint of its training.
+        InputError: if it belongs to the package, has a trained model, but no checkpoint of its training, or has a file
+            that a training would replace and that no training wrote.
     """
     if is_url(model_dir):
         has_model = not resume and exists(joined(model_dir, CONFIG))
     else:
         check_not_packaged(model_dir)
-        has_model = has_checkpoint(model_dir) and not resume
+        has_begun = has_checkpoint(model_dir)
+        if not has_begun:
+            folder = pathlib.Path(model_dir)
+            _check_no_other_files(folder, (*_REPLACED, *([TASKS_FILE] if tasks else [])))
+            for name in tasks.others if tasks else ():
+                _check_no_other_files(task_folder(folder, name), _REPLACED)
+        has_model = has_begun and not resume
     if has_model:
         raise ConfigurationError(
             "found a model in %s; give another {model_dir}, or {resume} to continue its training", model_dir
         )
+
+
+def _check_no_other_files(folder: pathlib.Path, names: Sequence[str]) -> None:
+    """Checks that files of these names in a folder are those of a training run, which may have been killed."""
+    with contextlib.suppress(InputError):
+        read_model_config(folder)
+        return
+    # A run prepares pairs before it writes anything else. It refuses a folder of other files in their place.
+    if (folder / PREPARED).is_dir() and any((folder / PREPARED).iterdir()):
+        return
+    for name in names:
+        if os.path.lexists(folder / name):
+            raise InputError(
+                "found a file that encdec-train did not write",
+                "expected none of this name, or that of an earlier training",
+                "move it elsewhere, or give another --model_dir",
+                folder / name,
+            )
 
 
 def check_not_packaged(folder: str | os.PathLike[str]) -> None:

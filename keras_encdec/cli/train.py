@@ -68,7 +68,7 @@ def main(flag_values: flags.FlagValues) -> int:
 
     further = data.alignment, data.validation_alignment, data.source_vocabulary, data.target_vocabulary
     check_folder(flag_values.model_dir)
-    check_model_folder(flag_values.model_dir, flag_values.resume)
+    check_model_folder(flag_values.model_dir, flag_values.resume, tasks)
     has_begun = has_checkpoint(flag_values.model_dir)
     initial_model = None if has_begun else config.initial_model  # a resumed run does not read it again
     check_paths([initial_model], [*data.files.values(), *(data.validation or ()), *further])
