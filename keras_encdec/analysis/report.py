@@ -5,12 +5,12 @@ import dataclasses
 import os
 import pathlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from keras_encdec.analysis.page.figures import drawing_style
 from keras_encdec.analysis.page.page import Section, page
 from keras_encdec.analysis.page.training_sections import read_training_run
-from keras_encdec.analysis.report_options import ReportOptions
+from keras_encdec.analysis.report_options import PAGE, ReportOptions, files_of_earlier_report, with_images
 from keras_encdec.analysis.report_sections import ReportSections
 from keras_encdec.formats import FilePath
 from keras_encdec.model_config import check_has_history
@@ -21,14 +21,16 @@ from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.unfinished import directory_lock, new_folder
 from keras_encdec.trained_model import check_direction, check_has_source
 
-PAGE = "index.html"
-
 
 @contextlib.contextmanager
-def report_folder(output: FilePath) -> Iterator[pathlib.Path]:
+def report_folder(output: FilePath, earlier: Collection[str] = ()) -> Iterator[pathlib.Path]:
     """Creates the folder of a report, and locks it: two reports at a time would mix their files.
 
     If the `with` block raises an exception, a new folder that is still empty is removed again.
+
+    Args:
+        output: path or URL of the folder.
+        earlier: the files of an earlier report in it, which the block may remove. Defaults to none.
 
     Yields:
         pathlib.Path. The folder.
@@ -37,7 +39,7 @@ def report_folder(output: FilePath) -> Iterator[pathlib.Path]:
         InputError: if `output` is a file, if the folder cannot be created, or if another report is being written to it.
     """
     if is_url(output):
-        with StagedFolder(os.fspath(output), last=[PAGE]) as folder:
+        with StagedFolder(os.fspath(output), True, last=[PAGE], only=lambda name: name in earlier) as folder:
             yield folder
         return
     with new_folder(output) as folder, directory_lock(folder, "report", "--output"):
@@ -53,6 +55,14 @@ def write_section(folder: pathlib.Path, section: Section) -> None:
         _write(folder / "figures" / f"{name}.png", drawing.png)
     for name, content in section.files.items():
         _write(folder / name, content)
+
+
+def _remove_files(folder: pathlib.Path, names: Collection[str]) -> None:
+    """Removes files from the folder of a report, and the folders that are then empty."""
+    for name in sorted(names):
+        (folder / name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            os.removedirs((folder / name).parent)
 
 
 def _write(path: pathlib.Path, content: bytes) -> None:
@@ -104,7 +114,7 @@ def report(
 
     Args:
         model_dir: directory of a model of p(target | source), or a loaded ModelDirectory.
-        output: folder to write to. Files of an earlier report in it are replaced.
+        output: folder to write to. The files of an earlier report in it are replaced or removed.
         phrase_table: phrase table of the model's languages, plain or gzipped. Optional.
         source: file of sentences, one per line. Optional.
         target: file of their reference translations. Optional. BLEU needs the extra `smt`.
@@ -118,7 +128,7 @@ def report(
     Raises:
         ImportError: if the extra `analysis` is not installed.
         ConfigurationError: a ValueError, for a target without a source, or phrases without a table.
-        InputError: if a model or an input file cannot be used, or the folder cannot be written to.
+        InputError: if a model or an input file cannot be used, or the folder cannot be written to or has another page.
 
     Example:
 
@@ -126,6 +136,7 @@ def report(
     """
     start, options = time.monotonic(), options or ReportOptions()
     options.check_files(phrase_table, source, target)
+    earlier = files_of_earlier_report(output)
     for folder in compare_with:
         check_has_history(folder)
     runs = [run for folder in compare_with if (run := read_training_run(folder))]
@@ -135,10 +146,11 @@ def report(
     if own := read_training_run(directory.path):
         runs.insert(0, own)
     parts, sections = ReportSections(directory, options, say), []
-    with report_folder(output) as folder, drawing_style():
+    with report_folder(output, earlier) as folder, drawing_style():
         for section in parts.sections(phrase_table, source, target, runs):
             write_section(folder, section)
             sections.append(section.without_contents())
+        _remove_files(folder, earlier - with_images(path for section in sections for path in section.paths()))
         path = folder / PAGE  # written last: it names the other files
         _write(path, page("What the model has learned", parts.facts, parts.notices, sections))
         size = path.stat().st_size

@@ -2,7 +2,7 @@
 
 import sys
 
-from keras_encdec.analysis.report_options import ReportOptions
+from keras_encdec.analysis.report_options import ReportOptions, files_of_earlier_report
 from keras_encdec.backend.startup import import_keras
 from keras_encdec.cli.flags import Repeated
 from keras_encdec.cli.task_command import Arguments, check_paths, show_summary, task_command
@@ -18,6 +18,7 @@ def main(arguments: Arguments, options: ReportOptions) -> None:
     inputs = arguments["phrase_table"], arguments["source"], arguments["target"]
     options.check_files(*inputs)
     check_paths([arguments["model_dir"]], inputs, folders=[arguments["output"]])
+    files_of_earlier_report(arguments["output"])  # raises an error for another page in its place
     check_translates(TrainedModel.read(arguments["model_dir"]))
     for other in arguments["compare_with"]:
         check_has_history(other)
@@ -37,8 +38,8 @@ COMMAND = task_command(
     ReportOptions,
     required={
         "model_dir": "Directory of a model of p(target | source), or libreoffice_en_fr, the packaged model.",
-        "output": "Folder to write: index.html, and the folders figures and tables. Files of an earlier "
-        "report in it are replaced.",
+        "output": "Folder to write: index.html, and the folders figures and tables. The files of an earlier "
+        "report in it are replaced or removed.",
     },
     optional={
         "phrase_table": "Moses phrase table of the model's languages, plain or gzipped. Optional.",

@@ -97,6 +97,28 @@ def test_figure_3_has_every_pair(written, forward_scorer):
 
 
 @pytest.mark.usefixtures("quickly")
+def test_an_earlier_report_is_replaced_and_no_other_file(model_dirs, table, tmp_path):
+    out = tmp_path / "out"
+    first = report(model_dirs / "forward", out, table, options=ReportOptions(samples=2))
+    (out / "tables" / "mine.tsv").write_text("mine")
+    second = report(model_dirs / "forward", out, options=ReportOptions(map_words=20))
+    assert "scores" in first.sections and second.sections == ("words",)
+    found = sorted(path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file())
+    tables = [f"tables/{name}.tsv" for name in ("mine", "words_map", "words_neighbours")]
+    projector = [f"projector/words/{name}.tsv" for name in ("metadata", "vectors")]
+    assert found == ["figures/words.png", "figures/words.svg", "index.html", *projector, *tables]
+    assert not (out / "projector" / "phrases").exists()
+
+
+@pytest.mark.usefixtures("quickly")
+def test_a_page_that_is_no_report_is_not_replaced(model_dirs, tmp_path):
+    (tmp_path / "index.html").write_text("<h1>My home page</h1>")
+    with pytest.raises(InputError, match="index.html: found a page that encdec-report did not write, expected that of"):
+        report(model_dirs / "forward", tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["index.html"]
+
+
+@pytest.mark.usefixtures("quickly")
 def test_a_single_short_pair_gives_a_report(model_dirs, tmp_path):
     (tmp_path / "table").write_text("le gros chien ||| the cat ||| 1 1 0.5 1\n")
     summary = report(model_dirs / "forward", tmp_path / "out", tmp_path / "table")
