@@ -282,12 +282,14 @@ class TrainingTasks:
         write_file(path, ("\n".join(lines) + "\n").encode())
 
     @classmethod
-    def load(cls, path: FilePath) -> Self:
+    def load(cls, path: FilePath, check_files: bool = True) -> Self:
         """Reads the tasks from a TOML file, whose relative paths start from the file's directory.
 
         Args:
             path: path of the file, which contains `main`, the name of the main task, and for each task a section
                 `[tasks.NAME]` with the values of a `TaskConfig`.
+            check_files: bool. Whether to check that the files exist that it names. A resumed run does not read them.
+                Defaults to `True`.
 
         Raises:
             InputError: if the file, or a file that it names, cannot be read, or a setting cannot be used; the error
@@ -308,12 +310,12 @@ class TrainingTasks:
         if not isinstance(sections, dict):
             raise InputError("found a value of tasks", "expected sections [tasks.NAME]", "", path)
         try:
-            return cls(main, {name: _task(path, name, section) for name, section in sections.items()})
+            return cls(main, {name: _task(path, name, section, check_files) for name, section in sections.items()})
         except ConfigurationError as error:
             raise InputError(str(error), path=path) from None
 
 
-def _task(path: FilePath, name: str, section: object) -> TaskConfig:
+def _task(path: FilePath, name: str, section: object, check_files: bool) -> TaskConfig:
     where = f"[tasks.{shortened(name)}]"
     if not isinstance(section, dict):
         raise InputError(f"found tasks.{name} = {shortened(repr(section))}", f"expected a section {where}", "", path)
@@ -323,6 +325,6 @@ def _task(path: FilePath, name: str, section: object) -> TaskConfig:
         task = TaskConfig.from_dict({**section, **files})
     except ConfigurationError as error:
         raise InputError(f"{error}, in {where}", path=path) from None
-    for key, file in task.files.items():
+    for key, file in task.files.items() if check_files else ():
         check_exists(file, f"{key} in {where}", path)
     return task

@@ -123,6 +123,14 @@ def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
     return False
 
 
+def has_prepared_pairs(folder: FilePath) -> bool:
+    """Whether a folder contains a training run that can be resumed without the files to train on."""
+    if is_url(folder):
+        return False
+    folder = pathlib.Path(folder)
+    return bool(checkpoints_in(folder)) and (folder / PREPARED).exists()
+
+
 def checkpoints_in(folder: pathlib.Path) -> list[pathlib.Path]:
     """Lists the checkpoints, the newest first."""
     return [folder / name for name in (LAST, PREVIOUS) if (folder / name).exists()]

@@ -25,7 +25,7 @@ from keras_encdec.trainers.settings_checks import check_has_zeros, check_initial
 from keras_encdec.trainers.tasks import TrainingTasks
 from keras_encdec.trainers.training_config import TrainingConfig, check_together
 from keras_encdec.trainers.training_data import TrainingData
-from keras_encdec.trainers.training_files import check_model_folder, has_checkpoint
+from keras_encdec.trainers.training_files import check_model_folder, has_checkpoint, has_prepared_pairs
 
 
 def define_flags(flag_values: flags.FlagValues) -> None:
@@ -60,18 +60,20 @@ def define_flags(flag_values: flags.FlagValues) -> None:
 
 def main(flag_values: flags.FlagValues) -> int:
     """Trains as the flags say, and returns the exit status."""
-    tasks = TrainingTasks.load(flag_values.tasks) if flag_values.tasks else None
+    is_prepared = flag_values.resume and has_prepared_pairs(flag_values.model_dir)  # the input is not read again
+    tasks = TrainingTasks.load(flag_values.tasks, check_files=not is_prepared) if flag_values.tasks else None
     config, data = configurations(flag_values, tasks)
     check_together(config, data)
     if tasks:
         tasks.check_together(config, data)
 
-    further = data.alignment, data.validation_alignment, data.source_vocabulary, data.target_vocabulary
     check_folder(flag_values.model_dir)
     check_model_folder(flag_values.model_dir, flag_values.resume, tasks)
     has_begun = has_checkpoint(flag_values.model_dir)
     initial_model = None if has_begun else config.initial_model  # a resumed run does not read it again
-    check_paths([initial_model], [*data.files.values(), *(data.validation or ()), *further])
+    of_training = *data.files.values(), data.alignment, data.source_vocabulary, data.target_vocabulary
+    inputs = () if is_prepared else of_training
+    check_paths([initial_model], [*inputs, *data.validation, data.validation_alignment])
     check_resumed(config, data, tasks, flag_values.model_dir)
     if initial_model:
         known = TrainedModel.read(initial_model)

@@ -79,6 +79,22 @@ def test_flags_override_a_preset_in_any_order(training_files, tmp_path):
 
 
 @pytest.mark.usefixtures("eager")
+def test_a_resumed_run_does_not_need_its_input(training_files, tmp_path):
+    tsv, tasks = tmp_path / "tsv", tmp_path / "tasks.toml"
+    tasks.write_text('main = "a"\n[tasks.a]\nencoder = "e"\ndecoder = "d"\ntsv = "tsv"\n')
+    for name, given in (("one", f"--tsv={tsv}"), ("several", f"--tasks={tasks}")):
+        tsv.write_bytes((training_files / "tsv").read_bytes())
+        model, flags = tmp_path / name, [given, *training_flags()]
+        succeed(train(*flags, f"--model_dir={model}", "--updates=1"))
+        tsv.unlink()
+        succeed(train(*flags, f"--model_dir={model}", "--updates=2", "--resume"))
+        assert number_of_updates(model) == [1, 2]
+        fail(train(*flags, f"--model_dir={tmp_path}/new", "--updates=2", "--resume"), 1, "tsv", "found no")
+        shutil.rmtree(model / "prepared")
+        fail(train(*flags, f"--model_dir={model}", "--updates=3", "--resume"), 1, "tsv", "found no")
+
+
+@pytest.mark.usefixtures("eager")
 def test_the_settings_of_a_model_name_its_own_files_in_any_folder(training_files, tmp_path, monkeypatch):
     for project, lines in (("mine", slice(None)), ("yours", slice(50))):
         (tmp_path / project).mkdir()
