@@ -25,6 +25,7 @@ from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult
 from keras_encdec.runtime.unfinished import unfinished
 from keras_encdec.runtime.workers import available_processors, in_order, processes
+from keras_encdec.scoring.pair_scorer import HIGH_UNKNOWN_SHARE
 from keras_encdec.smt.decoder.decoding_options import DecoderWeights, DecodingOptions, initial_weights
 from keras_encdec.smt.decoder.phrase_options import LONGEST_PHRASE, PhraseTable, TranslationOptionFinder, read_phrases
 from keras_encdec.smt.decoder.phrase_search import PhraseSearch
@@ -62,10 +63,10 @@ class DecodingSummary(FileSummary):
         notices = []
         if self.before:
             notices.append(f"An interrupted command had already translated {counted(self.before, 'sentences')}.")
-        if 0 < self.unknown_words == self.words:
+        if self.unknown_words > HIGH_UNKNOWN_SHARE * self.words:
             notices.append(
-                "The table has no phrase of any sentence, so all words were copied. Check that it is the table for "
-                "this direction."
+                "warning: most words were copied because the table lacks them, so the translations mean little; check "
+                "that it is the table for this direction, and how the text is tokenized."
             )
         return notices
 

@@ -304,6 +304,14 @@ def test_phrases_that_the_table_lacks_take_no_memory(folder):
     tracemalloc.stop()
 
 
+@pytest.mark.parametrize("words, is_reported", [("v w a b", False), ("v w v a b", True), ("v w", True)])
+def test_a_table_that_lacks_most_words_is_reported(folder, tmp_path, words, is_reported):
+    (tmp_path / "source").write_text(f"{words}\n\n")
+    inputs = tmp_path / "source", folder / "table", folder / "arpa"
+    notices = decode_nbest(*inputs, tmp_path / "nbest", WEIGHTS, number_of_processes=1).notices
+    assert [notice.partition(" were")[0] for notice in notices] == ["warning: most words"] * is_reported
+
+
 def test_weights_are_bounded(folder):
     for weight in (1e31, float("inf"), float("nan")):
         with pytest.raises(InputError, match=re.escape(f"found the weight {weight} of LM0, expected a number from ")):
