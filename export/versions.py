@@ -38,10 +38,18 @@ def version_folder(export_dir: str | os.PathLike[str], version: int | None = Non
         version: int. Number of the version. Defaults to `None`: the newest.
 
     Raises:
-        InputError: if there is no such version.
+        InputError: if there is no such version, or the folder is itself a version.
     """
     there = versions(export_dir)
     number = max(there, default=None) if version is None else version
+    if number not in there and os.path.exists(os.path.join(export_dir, "saved_model.pb")):
+        above = os.path.normpath(os.path.join(export_dir, os.pardir))
+        raise InputError(
+            "found a single version",
+            "expected the folder of all versions",
+            f"give the directory above, {above}",
+            export_dir,
+        )
     if number not in there:
         raise InputError(
             f"found version{'s' * (len(there) > 1)} {', '.join(map(str, there))}" if there else "found no version",

@@ -10,7 +10,7 @@ from export_folders import names
 
 from keras_encdec.errors import InputError
 from keras_encdec.export import export_model
-from keras_encdec.export.versions import new_version
+from keras_encdec.export.versions import new_version, version_folder
 
 KILLED = """
 import sys, time
@@ -32,6 +32,19 @@ def test_a_killed_export_leaves_no_version_and_the_next_export_cleans_up(quick_e
     assert [name for name in names(tmp_path) if name.startswith(".version")]
     assert export_model(model_dir, tmp_path).version == 2
     assert names(tmp_path) == ["1", "2", "batching_parameters.txt", "models.config"]
+
+
+def test_a_version_in_place_of_the_folder_of_all_versions_is_reported(tmp_path, monkeypatch):
+    (tmp_path / "served" / "1").mkdir(parents=True)
+    (tmp_path / "served" / "1" / "saved_model.pb").touch()
+    assert version_folder(tmp_path / "served") == tmp_path / "served" / "1"
+    monkeypatch.chdir(tmp_path)
+    for folder in ("served/1", "served/1/"):
+        with pytest.raises(InputError, match="found a single version, expected .*; give the directory above, served.$"):
+            version_folder(folder)
+    monkeypatch.chdir("served/1")
+    with pytest.raises(InputError, match=r"give the directory above, \.\..$"):
+        version_folder(".")
 
 
 @pytest.mark.parametrize("there, number", [(1, -1), (1, 0), (1, 2**63), (2**63 - 1, None)])
