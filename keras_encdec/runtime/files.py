@@ -24,6 +24,8 @@ STANDARD_STREAM = "-"
 _BLOCK = 1 << 17
 _URL = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+)://")
 _PATH_OF_URL = re.compile(r"([a-z][a-z0-9+.-]+):/[^/]")
+# Endings of files that other programs compress, or that hold several files.
+_OTHER_COMPRESSION = re.compile(r"\.(bz2|xz|lzma|zst|lz4|zip|7z)$")
 _PROTOCOLS = ("s3", "s3a", "gs", "gcs", "hdfs", "hf", "http", "https", "memory", "file", "abfs", "az")
 
 
@@ -159,15 +161,32 @@ def check_readable(path: FilePath) -> None:
             raise PermissionError(errno.EACCES, "Permission denied")
 
 
+def check_compression(path: FilePath) -> None:
+    """Checks that the name of a file to write is not that of a compressed file, except a gzipped one.
+
+    Raises:
+        InputError: for another compression, which would not be made.
+    """
+    if ending := _OTHER_COMPRESSION.search(os.fspath(path)):
+        raise InputError(
+            f"found a name that ends in {ending[0]}",
+            "expected one that ends in .gz, or that of a plain file",
+            "write a plain file, and compress it when the work is done",
+            path,
+        )
+
+
 def check_writable(path: FilePath) -> None:
-    """Checks that a file on this machine can be made, without making it. URLs are checked when they are opened.
+    """Checks that a file can be made, without making it. Of a URL, only the name is checked.
 
     Args:
         path: the file; "-" is the standard output.
 
     Raises:
-        InputError: if it is a directory, or its directory is missing or may not be written to.
+        InputError: if it is a directory, its directory is missing or may not be written to, or its name is that of
+            another compression than gzip.
     """
+    check_compression(path)
     if path == STANDARD_STREAM or is_url(path):
         return
     final = os.path.realpath(path)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from isal import isal_zlib
 
 from keras_encdec.errors import FilePath, explained
-from keras_encdec.runtime.files import STANDARD_STREAM, is_url
+from keras_encdec.runtime.files import STANDARD_STREAM, check_compression, is_url
 from keras_encdec.runtime.remote import RemoteOutput, check_remote_writable
 from keras_encdec.runtime.unfinished import temporary_beside
 
@@ -44,11 +44,13 @@ def open_output(path: FilePath, keep: bool = True) -> Iterator[io.BufferedWriter
         a buffered binary file, open for writing.
 
     Raises:
-        InputError: at the start of the block, if the directory is missing or not writable or `path` is a directory;
-            later, if the disk is full or writing fails for another reason.
+        InputError: at the start of the block, if the directory is missing or not writable, or if `path` is a directory
+            or has the name of another compression than gzip; later, if the disk is full or writing fails for another
+            reason.
         BrokenPipeError: if the reader of a pipe has closed it, as `| head` does.
     """
     path = os.fspath(path)
+    check_compression(path)
     if is_url(path):
         with _open_remote_output(path, keep) as writer:
             yield writer

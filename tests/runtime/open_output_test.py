@@ -11,6 +11,7 @@ import pytest
 from numbered_lines import numbered_lines
 
 from keras_encdec.errors import InputError
+from keras_encdec.runtime.files import check_writable
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.open_output import open_output
 
@@ -63,6 +64,16 @@ def test_output_appears_when_complete(tmp_path, name):
     assert os.listdir(tmp_path) == [name]
     content = path.read_bytes()
     assert (gzip.decompress(content) if name.endswith(".gz") else content) == data
+
+
+@pytest.mark.parametrize("name", ["scored.bz2", "scored.xz", "scored.zst", "s3://bucket/scored.bz2"])
+def test_a_name_of_another_compression_is_refused(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    ending = name[name.index(".") :]
+    for use in (check_writable, lambda path: open_output(path).__enter__()):
+        with pytest.raises(InputError, match=f"{name}: found a name that ends in {ending}, expected one that ends in"):
+            use(name)
+    assert not os.listdir()
 
 
 def test_equal_content_gives_equal_compressed_bytes(tmp_path):
