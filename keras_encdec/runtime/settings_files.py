@@ -31,7 +31,7 @@ def read_parsed(path: FilePath, parse: Callable[[str], object]) -> dict[str, Jso
     """
     try:
         content = read_contents(path) if is_url(path) else pathlib.Path(path).read_bytes()
-        values = parse(content.decode("utf-8"))
+        values = parse(content.decode("utf-8-sig"))  # editors of Windows write a byte order mark
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(values, dict):
