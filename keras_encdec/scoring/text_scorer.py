@@ -93,8 +93,8 @@ class TextScorer:
         """See `PairScorer.score_pairs`. One pass through the model computes all requested scores.
 
         Raises:
-            ValueError: for anything but a list of words, such as a str, bytes or ids; if attention is requested and
-                the model has none.
+            ValueError: for anything but a pair of lists of words, such as a str, or a pair with bytes or ids in it;
+                if attention is requested and the model has none.
         """
         ids, spellings = _ids(self.directory, pairs)
         unknown, source_unknown = _unknown_counts(self.directory, ids) if unknown_count else ([], [])
@@ -234,6 +234,10 @@ def _ids(
 ) -> tuple[list[tuple[list[int], list[int]]], PairSpellings]:
     """Returns the ids that the model reads and those that it predicts, for each pair, and the rare words' spellings."""
     pairs = list(pairs)  # an iterator could be read only once
+    for pair in pairs:
+        if isinstance(pair, str | bytes) or len(pair) != 2:
+            found = f"found {reprlib.repr(pair)} in place of a pair"
+            raise ValueError(f"{found}, expected (source words, target words); TextScorer.words splits text")
     for side in itertools.chain.from_iterable(pairs):
         if isinstance(side, str):
             raise ValueError(f"found the text {side!r}, expected a list of words; TextScorer.words splits text")

@@ -76,6 +76,13 @@ def test_texts_that_are_not_pairs_are_refused(model_dir, pairs):
             scorer.all_words(pairs)
 
 
+@pytest.mark.parametrize("pair", ["open the file", b"ab", (["w1"], ["w1"], ["w1"]), ["w1"]])
+def test_elements_that_are_not_pairs_of_words_are_refused(model_dir, pair):
+    for scorer in (TextScorer(model_dir), DryScorer(model_dir)):
+        with pytest.raises(ValueError, match=r"in place of a pair, expected \(source words, target words\)"):
+            scorer.score_pairs([(["w1"], ["w1"]), pair])
+
+
 @pytest.mark.parametrize("side", [b"w1 w2", [b"w1"], [3, 4, 2], np.array([3, 4, 2]), None])
 def test_sides_that_are_not_words_are_refused(model_dir, side):
     scorer, words = DryScorer(model_dir), ["w1"]
