@@ -9,7 +9,15 @@ from keras_encdec.data import PreparedPairs
 from keras_encdec.datasets import libreoffice_en_fr
 from keras_encdec.decoding import BeamSampler, TextGenerator
 from keras_encdec.errors import FilePath, InputError
-from keras_encdec.model_config import CONFIG, HISTORY, SOURCE_VOCABULARY, TARGET_VOCABULARY, WEIGHTS, replace_weights
+from keras_encdec.model_config import (
+    HISTORY,
+    SOURCE_VOCABULARY,
+    TARGET_VOCABULARY,
+    WEIGHTS,
+    read_model_config,
+    replace_weights,
+    write_model_config,
+)
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.pruning import prune_model
 from keras_encdec.sparse_weights import store_half
@@ -108,8 +116,11 @@ def build_packaged_model(work_dir: FilePath, output: FilePath, epochs: float = 7
         second, best=best, updates=first.updates + second.updates, seconds=first.seconds + second.seconds
     )
     folder.mkdir(parents=True)
-    for name in (CONFIG, SOURCE_VOCABULARY, TARGET_VOCABULARY, HISTORY):
+    for name in (SOURCE_VOCABULARY, TARGET_VOCABULARY, HISTORY):
         shutil.copyfile(work / name, folder / name)
+    described = read_model_config(work)
+    described["training"]["initial_model"] = pruned.name  # without the path on this machine
+    write_model_config(folder, described)
     shutil.copyfile(dataset.phrase_table.parent / "LICENSE", folder / "LICENSE")
     (folder / "NOTICE").write_text(NOTICE, encoding="utf-8")
     save_settings(folder, config, data.replace(phrase_table="/".join(dataset.phrase_table.parts[-2:])))
