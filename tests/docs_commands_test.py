@@ -144,6 +144,9 @@ def folder(tmp_path_factory):
             (folder / f"{name}.{language}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     (folder / "gold.align").write_text("0-0 1?1\n" * 5)
     shutil.copy(folder / "train.fr", folder / "train.de")
+    for name, like in (("clean", "val"), ("noisy", "train"), ("domain", "val")):
+        for language in ("en", "fr"):
+            shutil.copy(folder / f"{like}.{language}", folder / f"{name}.{language}")
     (tasks,) = re.findall(r"```toml\n(.*?)```", read("docs/guides/multi-task.md"), re.DOTALL)
     (folder / "tasks.toml").write_text(tasks, encoding="utf-8")
     (folder / "input.en").write_text("open the file\nthe next page\n", encoding="utf-8")

@@ -46,7 +46,7 @@ def test_the_guides_configuration_runs_in_opusfilter(model_dirs, tmp_path):
     config["common"] = {"output_directory": str(tmp_path)}
     for name in ("forward", "reverse"):
         shutil.copytree(model_dirs / name, tmp_path / name)
-    for name, side in zip(("train.en", "train.fr"), zip(*PAIRS, strict=True), strict=True):
+    for name, side in zip(("noisy.en", "noisy.fr"), zip(*PAIRS, strict=True), strict=True):
         (tmp_path / name).write_text("".join(f"{text}\n" for text in side), encoding="utf-8")
     names = [next(iter(entry)) for step in config["steps"] for entry in step["parameters"]["filters"]]
     assert sorted(names) == ["DualEntropyFilter", "TranslationEntropyFilter"] * (len(names) // 2)
