@@ -1,8 +1,10 @@
-# Set-up is part of every target: a fresh machine needs Python 3.11 and make.
+# Set-up is part of every target: a fresh machine needs Python 3.11 or 3.12 and make.
 PYTHON ?= python3
 VENV ?= .venv
 MINUTES ?= 3
 BIN = $(VENV)/bin
+# What the tutorial and the commands that the demo names need: 6 MB beside TensorFlow, and a second.
+DEMO_EXTRAS = analysis,serving,web
 EXTRAS = dev,docs,jax,torch,serving,smt,ngram,analysis,web,ray,metrics,opusfilter,remote
 
 .PHONY: demo packaged-model test test-older-processor coverage lint docs docs-serve bench wheel update-constraints clean
@@ -75,7 +77,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/installed: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[analysis]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[$(DEMO_EXTRAS)]"
 	touch $@
 
 $(VENV)/installed-dev: $(VENV)/bin/python pyproject.toml constraints.txt
@@ -83,5 +85,5 @@ $(VENV)/installed-dev: $(VENV)/bin/python pyproject.toml constraints.txt
 	touch $@ $(VENV)/installed $(VENV)/installed-docs
 
 $(VENV)/installed-docs: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs,$(DEMO_EXTRAS)]"
 	touch $@ $(VENV)/installed

@@ -17,7 +17,7 @@ try:
 except ImportError as error:
     raise ImportError(
         f"Exporting needs tensorflow-serving-api, which is not installed ({error}): "
-        "pip install 'keras-encdec[serving]'."
+        'pip install "keras-encdec[serving]".'
     ) from error
 
 

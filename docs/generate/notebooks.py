@@ -18,7 +18,7 @@ This page is a notebook. [Download it as a file]({stem}.ipynb) for Jupyter or Co
 `docs/notebooks/{stem}.py`, which Jupyter opens with the extension [jupytext](https://jupytext.readthedocs.io).
 
 In Colab, choose *File*, *Upload notebook*. Then upload the package's wheel, which `make wheel` writes to `dist/`, and
-run `%pip install 'NAME.whl[analysis]'`, with the wheel's name, in a cell before the others.
+run `%pip install "WHEEL[analysis]"`, with the wheel's name for WHEEL, in a cell before the others.
 """
 
 

@@ -11,7 +11,8 @@
 # 1508.04025](https://arxiv.org/abs/1508.04025)) on short sentences of LibreOffice's help, English to French: training,
 # a word alignment from the attention, and pairs told apart by their score.
 #
-# `pip install 'keras-encdec[analysis]'` installs what it needs.
+# In a clone of the repository, `pip install ".[analysis]"` installs what it needs. Elsewhere, give pip the wheel that
+# `make wheel` writes: `pip install "WHEEL[analysis]"`, with its path for WHEEL.
 
 # %%
 import gzip

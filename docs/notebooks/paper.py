@@ -12,7 +12,9 @@
 # computes the paper's new unit by hand, trains a small model on an English-French phrase table, and compares the
 # targets that the model prefers with those of the table: the paper's Table 2.
 #
-# `pip install 'keras-encdec[analysis]'` installs what it needs. Set `KERAS_BACKEND` to `tensorflow`, `jax` or `torch`.
+# In a clone of the repository, `pip install ".[analysis]"` installs what it needs. Elsewhere, give pip the wheel that
+# `make wheel` writes: `pip install "WHEEL[analysis]"`, with its path for WHEEL. Set `KERAS_BACKEND` to `tensorflow`,
+# `jax` or `torch`.
 
 # %%
 import os

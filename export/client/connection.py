@@ -139,7 +139,7 @@ def retrying(patience: float, closed: threading.Event | None = None, address: st
     try:
         import tenacity
     except ImportError as error:
-        raise ImportError(f"Calling a server needs tenacity ({error}): pip install 'keras-encdec[serving]'.") from error
+        raise ImportError(f'Calling a server needs tenacity ({error}): pip install "keras-encdec[serving]".') from error
     event = closed or threading.Event()
 
     def sleep(seconds: float) -> None:

@@ -43,7 +43,7 @@ try:
 except ImportError as error:
     raise ImportError(
         f"Calling a server by gRPC needs grpcio and tensorflow-serving-api ({error}): "
-        "pip install 'keras-encdec[serving]'."
+        'pip install "keras-encdec[serving]".'
     ) from error
 
 _OPTIONS = (

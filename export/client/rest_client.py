@@ -17,7 +17,7 @@ try:
     import requests
 except ImportError as error:
     raise ImportError(
-        f"Calling a server by REST needs requests ({error}): pip install 'keras-encdec[serving]'."
+        f'Calling a server by REST needs requests ({error}): pip install "keras-encdec[serving]".'
     ) from error
 
 _CODES = {400: "INVALID_ARGUMENT", 404: "NOT_FOUND", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED"}

@@ -5,6 +5,7 @@ import dataclasses
 import gc
 import math
 import os
+import posixpath
 import re
 import signal
 import sys
@@ -67,7 +68,8 @@ class Command:
         module: str. Name of the module whose docstring is the description in `--help`, and under which absl lists the
             command's own flags. Defaults to the module of `work`.
         example: str. A whole command line, for `--help`. Optional.
-        guide: str. Name of the guide in the documentation, such as "nbest", for `--help`. Optional.
+        guide: str. Name of the guide in the documentation, such as "nbest", for `--help`; "../tutorial" is the
+            tutorial. Optional.
         texts: names of flags whose values are text that may begin with ~/, which is the home directory in any other
             flag. Defaults to none.
 
@@ -146,7 +148,8 @@ class Command:
             parts.append("example:\n  " + " \\\n  ".join(lines))
         parts.append(flag_help(flag_values, module, self.required).rstrip())
         if self.guide:
-            parts.append(f"guide: {GUIDES}/{self.guide}.md in keras-encdec's repository and documentation")
+            page = posixpath.normpath(f"{GUIDES}/{self.guide}.md")
+            parts.append(f"guide: {page} in keras-encdec's repository and documentation")
         return "\n\n".join(parts)
 
     def _guarded(self, arguments: Sequence[str], interruption: Interruption) -> int:

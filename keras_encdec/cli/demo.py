@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import importlib.util
 import os
 import pathlib
 import shlex
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from keras_encdec.backend.startup import import_keras
 from keras_encdec.cli.task_command import Arguments, task_command
 from keras_encdec.configuration import Configuration, hyperparameter
+from keras_encdec.runtime.imports import LIBRARIES
 
 if TYPE_CHECKING:
     from keras_encdec.analysis import Preferences, ReportSummary
@@ -26,13 +28,13 @@ SHOWN = 5
 
 NEXT = """
 What to do next{activation}
-  In a browser        encdec-serve --model_dir={model_dir}
+  In a browser        {web}encdec-serve --model_dir={model_dir}
   Your own table      encdec-train --preset=small --phrase_table=YOUR.gz --model_dir=model --minutes=20 \\
                           --schedule=cosine
                       encdec-score --model_dir=model --input=YOUR.gz --output=SCORED.gz
   The paper's sizes   --preset=cho2014 instead of --preset=small, and hours or days instead of minutes
   Moses               {ini} names the new table with one more score; tune its weights again
-  More                README.md, encdec-train --help, encdec-score --help"""
+  More                README.md, docs/tutorial.md, encdec-train --help, encdec-score --help"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,7 +121,7 @@ def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.
 
     preferences = _show_preferences(table)
     written = demonstration_report(model_dir, dataset.phrase_table, page_folder)
-    print(NEXT.format(ini=ini, model_dir=model_dir, activation=_activation()))
+    print(NEXT.format(ini=ini, model_dir=model_dir, activation=_activation(), web=_installation("web")))
     return DemonstrationResult(model_dir, table, ini, training, *perplexities, summary, preferences, written)
 
 
@@ -147,6 +149,13 @@ def _activation() -> str:
     if shutil.which("encdec-train") or not activate.exists():
         return ""
     return f"\n  First               source {shlex.quote(os.path.relpath(activate))}"
+
+
+def _installation(extra: str) -> str:
+    """Returns a line that installs an extra, and the indentation of the next, if a library of the extra is missing."""
+    if all(map(importlib.util.find_spec, LIBRARIES[extra])):
+        return ""
+    return f'pip install "keras-encdec[{extra}]"\n                      '
 
 
 def demonstration_settings(minutes: float) -> "tuple[TrainingConfig, TrainingData]":
@@ -284,7 +293,7 @@ COMMAND = task_command(
     DemonstrationOptions,
     required={},
     example="encdec-demo --minutes=3",
-    guide="commands",
+    guide="../tutorial",
 )
 
 if __name__ == "__main__":

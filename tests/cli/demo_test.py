@@ -43,10 +43,13 @@ def test_it_trains_compares_scores_and_shows(tmp_path, capsys, monkeypatch, sche
     monkeypatch.setenv("PATH", "")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "activate").touch()
+    if scheme:
+        monkeypatch.setitem(sys.modules, "uvicorn", None)  # as if the extra web were not installed
     with eagerly(), undrawn():
         result = demonstrate(scheme + str(tmp_path / "out"), minutes=0.05)
     output = capsys.readouterr().out
     assert f"encdec-serve --model_dir={scheme}{tmp_path}/out/model\n" in output and "/bin/activate" in output
+    assert ('In a browser        pip install "keras-encdec[web]"\n' in output) == bool(scheme)
     assert f"   {result.report}\n" in output and str(result.report).endswith(f"{tmp_path}/out/report/index.html")
     assert (tmp_path / "out" / "report" / "index.html").read_bytes().startswith(b"<!doctype html>")
     perplexities = re.findall(r"^ +([\d.]+)   the (?:model|same decoder)", output, re.M)

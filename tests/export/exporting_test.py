@@ -163,5 +163,5 @@ def test_without_the_extra_the_error_names_it(model_dir, tmp_path):
     command = [sys.executable, "-m", "keras_encdec.cli.export", *flags]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 1 and "pip install 'keras-encdec[serving]'" in done.stderr
+    assert done.returncode == 1 and 'pip install "keras-encdec[serving]"' in done.stderr
     assert len(done.stderr.splitlines()) == 1 and not (tmp_path / "m").exists()

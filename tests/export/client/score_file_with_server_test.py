@@ -223,7 +223,7 @@ def test_the_error_for_a_missing_library_names_the_extra(module):
     program = f"import sys; sys.modules[{module!r}] = None; import keras_encdec.cli.client as c; c.COMMAND.run()"
     command = [sys.executable, "-c", program, f"--server={server}", "--health"]
     done = subprocess.run(command, capture_output=True, text=True)
-    fail(done, 1, module, "pip install 'keras-encdec[serving]'.")
+    fail(done, 1, module, 'pip install "keras-encdec[serving]".')
 
 
 def test_neither_keras_nor_tensorflow_is_imported(servers, many, out):
