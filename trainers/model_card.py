@@ -184,7 +184,8 @@ class ModelCard:
             f"    encdec-generate --model_dir={name} --input=phrases\n\n"
             "In Python:\n\n```python\n"
             "from keras_encdec.decoding import BeamSampler, TextGenerator\n\n"
-            f'TextGenerator(["{name}"]).generate(["a phrase"], BeamSampler(12))\n```'
+            f'[targets] = TextGenerator(["{name}"]).generate(["a phrase"], BeamSampler(12))\n'
+            "print(*targets[0].words)\n```"
         )
 
 
