@@ -19,6 +19,7 @@ from keras_encdec.model_config import HISTORY, WEIGHTS, task_folder
 from keras_encdec.models.gradient_clipping import GradientNorms
 from keras_encdec.pruning.pruning_masks import PruningMasks
 from keras_encdec.runtime.open_output import write_file
+from keras_encdec.runtime.progress import counted
 from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.resumption import PARTIAL, Progress, round_sums, save_model
 from keras_encdec.trainers.training_files import LAST
@@ -177,7 +178,7 @@ class Checkpoints(keras.callbacks.Callback):
         has_saved = (self.folder / LAST).exists()
         again = "continue from the last checkpoint with --resume and" if has_saved else "train again with"
         return InputError(
-            f"{found} after {self._budget.updates_done:,} updates",
+            f"{found} after {counted(self._budget.updates_done, 'updates')}",
             expected,
             f"the training diverged: {again} a lower --learning_rate",
             self.folder,

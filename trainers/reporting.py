@@ -10,6 +10,7 @@ from typing import Self
 import keras
 
 from keras_encdec.errors import FilePath, shown_path
+from keras_encdec.runtime.progress import counted
 from keras_encdec.runtime.settings_files import Json
 from keras_encdec.trainers.budget import Budget
 
@@ -124,7 +125,13 @@ class TrainingReporter:
         )
         for side, words in vocabulary_sizes.items():
             share = 100 * summary[f"{side}_unknown"] / summary[f"{side}_tokens"]
-            self.say(f"{side}: {words:,} words in the shortlist; {share:.2f} % of the tokens are outside it.")
+            size = counted(words, "words")
+            self.say(f"{side}: {size} in the shortlist; {share:.2f} % of the tokens are outside it.")
+        if complete := [side for side in vocabulary_sizes if not summary[f"{side}_unknown"]]:
+            self.say(
+                f"All words of the {' and the '.join(complete)} are in the shortlist. So the unknown word is never "
+                "trained, and pairs with new words will get very low scores; a smaller --shortlist avoids this."
+            )
 
     def validated_on(self, summary: Mapping[str, int], malformed: int, max_length: int) -> None:
         """Called after the pairs of validation files are prepared, whenever a run begins or is resumed.
@@ -184,7 +191,7 @@ class TrainingReporter:
         """
         if not self.bar:
             self.say(
-                f"{updates:,} updates, {rate:,.0f} pairs/s, loss {math.log(perplexity):.3f} nats per token "
+                f"{counted(updates, 'updates')}, {rate:,.0f} pairs/s, loss {math.log(perplexity):.3f} nats per token "
                 f"(perplexity {perplexity:,.3f})."
             )
 
@@ -222,8 +229,8 @@ class TrainingReporter:
             return
         held_out, bleu = training_round.val_perplexity, training_round.val_bleu
         self.say(
-            f"Round {number}: {training_round.updates:,} updates, {epochs:.2f} epochs, {training_round.pairs:,} pairs, "
-            f"{rate:,.0f} pairs/s; perplexity {training_round.perplexity:.3f}"
+            f"Round {number}: {counted(training_round.updates, 'updates')}, {epochs:.2f} epochs, "
+            f"{counted(training_round.pairs, 'pairs')}, {rate:,.0f} pairs/s; perplexity {training_round.perplexity:.3f}"
             + (f", held-out {held_out:.3f}" if held_out is not None else "")
             + (f", BLEU {bleu:.2f}" if bleu is not None else "")
             + (f"; {_duration(seconds_left)} left." if seconds_left is not None else ".")
@@ -233,9 +240,10 @@ class TrainingReporter:
         """Called after the training has ended or a signal has stopped it."""
         self.say(_summary(result))
         if result.compiled_shapes:
-            self.say(f"Compiling took another {result.compile_seconds:,.0f} s; batch shapes: {result.compiled_shapes}.")
+            shapes = counted(result.compiled_shapes, "batch shapes")
+            self.say(f"Compiling {shapes} took a further {result.compile_seconds:,.0f} s.")
         elif result.compile_seconds >= 1:
-            self.say(f"Compiling took another {result.compile_seconds:,.0f} s.")
+            self.say(f"Compiling took a further {result.compile_seconds:,.0f} s.")
 
     def learned_little(self, remark: str) -> None:
         """Called last, with a remark on a model that is no better than the frequencies of its target words."""
@@ -268,17 +276,17 @@ def _left_out(summary: Mapping[str, int], malformed: int, max_length: int) -> st
 def _summary(result: TrainingResult) -> str:
     best, folder = result.best, shown_path(result.model_dir)
     if best is None:
-        return f"{result.updates:,} updates in {result.seconds:,.0f} s. No round is complete: {folder}"
+        return f"{counted(result.updates, 'updates')} in {result.seconds:,.0f} s. No round is complete: {folder}"
     held_out = best.val_perplexity is not None
     perplexity = best.val_perplexity if held_out else best.perplexity
     log_likelihood = best.val_log_likelihood if held_out else best.log_likelihood
     bleu = "" if best.val_bleu is None else f"BLEU {best.val_bleu:.2f}, "
-    after = f"after {best.updates:,} updates"
+    after = f"after {counted(best.updates, 'updates')}"
     if best.averaged_rounds is not None:
-        after = f"of the average of the last {best.averaged_rounds} rounds"
+        after = f"of the average of the last {counted(best.averaged_rounds, 'rounds')}"
     pairs = result.updates * best.pairs // best.updates
     return (
-        f"{result.updates:,} updates, {pairs:,} pairs in {result.seconds:,.0f} s. Best "
+        f"{counted(result.updates, 'updates')}, {counted(pairs, 'pairs')} in {result.seconds:,.0f} s. Best "
         f"{'held-out ' if held_out else ''}{bleu}perplexity {perplexity:.3f} per token, log-likelihood "
         f"{log_likelihood:.3f} per pair, {after}: {folder}"
     )
@@ -313,9 +321,8 @@ class RoundProgress(keras.callbacks.ProgbarLogger):
         budget = self._budget
         passes = budget.updates_done / self._updates_per_epoch
         share = f", {budget.done:.0%} of the training" if budget.done else ""
-        print(
-            f"Round {epoch + 1}: {budget.updates_done:,} updates, {passes:.2f} epochs, {budget.seconds:,.0f} s{share}"
-        )
+        updates = counted(budget.updates_done, "updates")
+        print(f"Round {epoch + 1}: {updates}, {passes:.2f} epochs, {budget.seconds:,.0f} s{share}")
         super().on_epoch_begin(epoch, logs)
 
     def on_train_batch_end(self, batch: int, logs: dict[str, float] | None = None) -> None:

@@ -22,6 +22,7 @@ from keras_encdec.models.gradient_clipping import GradientNorms
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.pruning.pruning_masks import PruningMasks
 from keras_encdec.runtime.files import flush_to_disk
+from keras_encdec.runtime.progress import counted
 from keras_encdec.runtime.unfinished import unfinished
 from keras_encdec.sparse_weights import store_sparse
 from keras_encdec.trainers.reporting import TrainingRound
@@ -191,7 +192,7 @@ def load_checkpoint(folder: str | os.PathLike[str], replicas: Replicas | None = 
             warnings.warn(
                 EncdecWarning(
                     f"{folder / LAST}: {errors[0].found}; continuing from the checkpoint before it, after "
-                    f"{state.progress.updates:,} updates."
+                    f"{counted(state.progress.updates, 'updates')}."
                 ),
                 stacklevel=2,
             )
