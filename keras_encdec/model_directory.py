@@ -284,6 +284,9 @@ def _check_vocabularies(folder: pathlib.Path, checksums: Mapping[str, str]) -> N
     """
     expected = {name: checksum for name, checksum in checksums.items() if name != WEIGHTS}
     for name, checksum in expected.items():
+        if not (folder / name).is_file():
+            expected_file, remedy = "expected this part of the model", "copy the whole directory again"
+            raise InputError("found no such file", expected_file, remedy, folder / name)
         found = file_checksum(folder / name)
         if found != checksum:
             taken = next((other for other in expected if expected[other] == found), None)
@@ -306,7 +309,7 @@ def _check_weights(folder: pathlib.Path, checksums: Mapping[str, str]) -> None:
 
 def _changed(path: pathlib.Path, found: str, checksum: str) -> InputError:
     return InputError(
-        found or "found that it has changed since the model was trained",
+        found or "found a file that has changed since the model was trained",
         f"expected the file with the SHA-256 checksum {checksum}",
         "put back the file, or copy the whole directory again",
         path,

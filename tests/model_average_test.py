@@ -79,6 +79,6 @@ def test_what_cannot_be_averaged_is_refused_and_nothing_is_written(start, tmp_pa
             average_models([start, other], output)
     with pytest.raises(ConfigurationError, match="expected two models or more"):
         average_models([start], output)
-    with pytest.raises(InputError, match="expected no such path yet"):
+    with pytest.raises(InputError, match="found a file or directory that exists already, expected a new path"):
         average_models([start, start], tmp_path)
     assert not output.exists()

@@ -229,9 +229,8 @@ def test_a_vocabulary_that_was_changed_is_noticed(model, name, change):
     (model / name).write_bytes(change(data))
     expected = hashlib.sha256(data).hexdigest()
     assert refused(model) == (
-        f"/{name}: found that it has changed since the model was trained, expected the file with the SHA-256 checksum "
-        f"{expected}; "
-        "put back the file, or copy the whole directory again."
+        f"/{name}: found a file that has changed since the model was trained, expected the file with the SHA-256 "
+        f"checksum {expected}; put back the file, or copy the whole directory again."
     )
     with pytest.raises(InputError, match="changed since the model was trained"):
         ModelDirectory.load(model, weights=False)  # as a resumed training run does
@@ -261,7 +260,7 @@ def test_weights_of_another_model_of_the_same_sizes_are_noticed(model):
     (model / "best.keras").write_bytes(other)
     expected = hashlib.sha256(right).hexdigest()
     assert refused(model) == (
-        "/best.keras: found that it has changed since the model was trained, expected the file with the SHA-256 "
+        "/best.keras: found a file that has changed since the model was trained, expected the file with the SHA-256 "
         f"checksum {expected}; put back the file, or copy the whole directory again."
     )
     assert ModelDirectory.load(model, weights=False).model is None

@@ -257,7 +257,8 @@ class TrainingConfig(Configuration):
         limits = self.updates, self.epochs, self.minutes
         if limits == (None, None, None) and self.patience is None and self.patience_epochs is None:
             raise ConfigurationError(
-                "found no end to the training, expected {updates}, {epochs}, {minutes}, {patience} or {patience_epochs}"
+                "found nothing that says when the training ends; give one of {updates}, {epochs}, {minutes}, "
+                "{patience} and {patience_epochs}"
             )
         if self.schedule in ("linear", "cosine") and limits == (None, None, None):
             raise ConfigurationError(

@@ -41,7 +41,7 @@ class TrainingData(RawTextOptions, EncodingOption, MalformedLinesOption):
     )
     input: str | None = hyperparameter(None, "Pairs to train on in another format; needs the format.", is_path=True)
     format: str | None = hyperparameter(
-        None, "Format of the input: any registered format that has its pairs in one file."
+        None, "Format of the input: phrase_table, tsv, or one that you have registered, with its pairs in one file."
     )
     reverse: bool = hyperparameter(False, "Learn p(source | target): swap the sides.")
     max_length: int = hyperparameter(
@@ -138,10 +138,11 @@ class TrainingData(RawTextOptions, EncodingOption, MalformedLinesOption):
             raise ConfigurationError(f"found {{{name}}} without {{unknown}}=posunk, expected both")
         if self.validation_alignment and not self.validation:
             raise ConfigurationError("found {validation_alignment} without {validation}, expected both")
-        num_files = 2 if self.source else 1
+        num_files, example = (2, ", such as {validation}=val.en,val.fr") if self.source else (1, "")
         if self.files and self.validation and len(self.validation) != num_files:
+            found = "1 file" if len(self.validation) == 1 else f"{len(self.validation)} files"
             raise ConfigurationError(
-                "found %d files in {validation}, expected %d as for training", len(self.validation), num_files
+                f"found %s in {{validation}}, expected %d as for training{example}", found, num_files
             )
 
     @property

@@ -48,11 +48,11 @@ class ReportOptions(EncodingOption):
             ConfigurationError: a ValueError, for a target without a source, or options of a table without a table.
         """
         if target is not None and source is None:
-            raise ConfigurationError("found {target} without {source}, expected the sentences that it translates")
+            raise ConfigurationError("found {target} without {source}, expected both: a text and its translation")
         if phrase_table is None:
             for name in self.changed():
                 if name in ("phrases", "phrases_per_kind", "samples", "pairs", "map_phrases"):
-                    raise ConfigurationError(f"found {{{name}}} without {{phrase_table}}, expected the table to show")
+                    raise ConfigurationError(f"found {{{name}}} without {{phrase_table}}, which it needs; give both")
 
 
 def files_of_earlier_report(output: FilePath) -> set[str]:

@@ -173,15 +173,15 @@ class Command:
         try:
             _, *others = flag_values([self.name, *_with_remote_flags(arguments)])
         except (flags.Error, ValueError) as error:
-            raise UsageError(f"{error}".replace("\n", " ").removesuffix(" ?").rstrip(".") + ".") from None
+            raise UsageError(_flag_sentence(error)) from None
         if flag_values.help:
             print(self.help(flag_values))
             return 0
         if flag_values.version is True:
             return self._show_version()
-        for name in self.required:
-            if flag_values[name].value is None:
-                raise UsageError(f"Flag --{name} must have a value.")
+        if missing := [f"--{name}" for name in self.required if flag_values[name].value is None]:
+            names = " and ".join(filter(None, [", ".join(missing[:-1]), missing[-1]]))
+            raise UsageError(f"{names} {'is' if len(missing) == 1 else 'are'} missing.")
         for name, item in _given_items(flag_values):
             # Bounds may allow inf, and no comparison refuses nan.
             if isinstance(item, float) and not math.isfinite(item):
@@ -249,6 +249,15 @@ class Command:
         except BrokenPipeError:
             return 128 + signal.SIGPIPE
         return status
+
+
+def _flag_sentence(error: Exception) -> str:
+    """Returns absl's error in the flags as a sentence."""
+    cause = error.__context__
+    if isinstance(error, flags.CantOpenFlagFileError) and isinstance(cause, OSError):
+        return f"--flagfile={cause.filename} cannot be read: {cause.strerror}."
+    sentence = re.sub(r"\('Non-boolean argument to boolean flag', .*\)", "expected true or false", str(error))
+    return sentence.replace("\n", " ").removesuffix(" ?").rstrip(".") + "."
 
 
 def _check_progress_file(path: str, flag_values: flags.FlagValues) -> None:

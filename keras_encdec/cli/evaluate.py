@@ -1,4 +1,4 @@
-"""encdec-evaluate: scores of translations or of word alignments.
+"""encdec-evaluate: scores translations or word alignments.
 
 For translations: BLEU, chrF and TER, and whether they are significantly better than a baseline's. For word alignments,
 with --alignments and --reference_alignments: precision, recall and the alignment error rate (AER).

@@ -99,7 +99,9 @@ def build_packaged_model(work_dir: FilePath, output: FilePath, epochs: float = 7
         KeyboardInterrupt: if a signal stops the training.
     """
     if (folder := pathlib.Path(output)).exists():
-        raise InputError("found a model or another file", "expected no such path yet", "name another --output", folder)
+        raise InputError(
+            "found a file or directory that exists already", "expected a new path", "give another --output", folder
+        )
     dataset = libreoffice_en_fr()
     config = TrainingConfig.from_preset("small", epochs=epochs, schedule="cosine", model=SIZES, tensorboard=False)
     table = str(dataset.phrase_table)

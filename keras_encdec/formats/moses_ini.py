@@ -111,7 +111,9 @@ def _find_table(
         )
     if len(tables) > 1:
         names = ", ".join(shortened(line.name) for line in tables)
-        raise InputError(f"found the phrase tables {names}", "expected one", "name one of them", path=path)
+        raise InputError(
+            f"found the phrase tables {names}", "expected one", "name one of them with --moses_feature", path=path
+        )
     return tables[0]
 
 
@@ -125,7 +127,7 @@ def _number_of_features(table: IniLine, table_scores: int | None, path: FilePath
         raise InputError(
             f"found num-features={count}",
             f"expected {table_scores}, the number of scores on each line of the table",
-            "give the moses.ini that belongs to the table, or name the table's feature",
+            "give the moses.ini that belongs to the table, or name the table's feature with --moses_feature",
             path=path,
             line=table.number,
         )

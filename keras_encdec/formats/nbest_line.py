@@ -137,7 +137,7 @@ def check_new_features(
     names: Iterable[str],
     path: FilePath | None = None,
     line: int | None = None,
-    remedy: str = "give the new one another name",
+    remedy: str = "rename the new one with --feature_name",
 ) -> None:
     """Checks that a line does not yet have the features that are to be added to it.
 
@@ -146,7 +146,7 @@ def check_new_features(
         names: names of the new features.
         path: the n-best list, named in errors. Optional.
         line: int. The number of the line. Optional.
-        remedy: str. What the user can do other than giving another list. Defaults to giving another name.
+        remedy: str. What the user can do other than giving another list. Defaults to renaming the new one.
 
     Raises:
         InputError: if the line has one of the new features.
@@ -156,12 +156,12 @@ def check_new_features(
     >>> check_new_features({"LM0": [-4.5]}, ["LM0"])
     Traceback (most recent call last):
         ...
-    keras_encdec.errors.InputError: found the feature LM0, expected it to be new; give the new one another name, or a \
-list without the feature.
+    keras_encdec.errors.InputError: found the feature LM0, expected it to be new; rename the new one with \
+--feature_name, or give a list without the feature.
     """
     for name in names:
         if name in known:
-            remedy = f"{remedy}, or a list without the feature"
+            remedy = f"{remedy}, or give a list without the feature"
             raise InputError(f"found the feature {shortened(name)}", "expected it to be new", remedy, path, line)
 
 

@@ -40,8 +40,8 @@ class PruningOptions(Configuration):
         """
         if self.share and zeros >= max(1, round(self.share * size)):
             raise InputError(
-                f"found that {zeros / size:.1%} of the model's weights are already zero",
-                f"expected fewer than the {self.share:.1%} of --share",
+                f"found {100 * zeros / size:.1f} % of the weights already zero",
+                f"expected less than --share={self.share:g}",
                 "give a larger --share",
                 path,
             )

@@ -236,7 +236,9 @@ def check_absent(path: FilePath) -> None:
         InputError: if a file or folder of this name exists.
     """
     if exists(path):
-        raise InputError("found a directory or a file", "expected no such path yet", "give another --output", path)
+        raise InputError(
+            "found a file or directory that exists already", "expected a new path", "give another --output", path
+        )
 
 
 def check_distinct_files(*paths: FilePath | None) -> None:

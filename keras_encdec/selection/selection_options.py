@@ -159,6 +159,10 @@ class SelectionOptions(UnknownWordsOption, EncodingOption, MalformedLinesOption,
                 return names
         found = " and ".join(f"{{{name}}}" for name in given) or "no models"
         expected = ", or ".join(" and ".join(f"{{{name}}}" for name in names) for names in MODELS[self.method])
+        taken = {method: {name for names in choices for name in names} for method, choices in MODELS.items()}
+        if other := next((name for name in given if name not in taken[self.method]), None):
+            methods = " or ".join(method for method, names in taken.items() if other in names)
+            expected += f"; {{{other}}} is for {{method}}={methods}"
         raise ConfigurationError(f"found {found} with {{method}}=%s, expected {expected}", self.method)
 
 

@@ -96,11 +96,13 @@ def test_flags_are_read_from_a_url(tmp_path):
     [
         (["--tims=2"], "Unknown command line flag 'tims'. Did you mean: times. encdec-some --help"),
         (["--times=0"], "flag --times=0: 0 is not a positive integer"),
+        (["--help=train"], "encdec-some: flag --help=train: expected true or false. encdec-some --help"),
+        (["--flagfile=none"], "encdec-some: --flagfile=none cannot be read: No such file or directory. encdec-some"),
         (["--seconds=nan"], "flag --seconds=nan: expected a finite number."),
         (["--seconds=1e400"], "flag --seconds=inf: expected a finite number."),
         (["table.gz"], "found the argument 'table.gz', expected flags only."),
         (["--flagfile=/none"], "/none"),
-        ([], "--input must have a value"),
+        ([], "--input is missing"),
     ],
 )
 def test_wrong_use_is_one_sentence_and_status_2(arguments, expected):

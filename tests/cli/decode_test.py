@@ -58,7 +58,12 @@ def test_a_single_weight_replaces_an_initial_weight(files):
 
 
 def test_wrong_use_is_reported(files):
-    fail(in_process(COMMAND), 2, "--source must have a value", "encdec-decode --help lists the flags.")
+    fail(
+        in_process(COMMAND),
+        2,
+        "--source, --phrase_table, --language_model and --output are missing",
+        "encdec-decode --help lists the flags.",
+    )
     fail(in_process(COMMAND, *flags(files, max_sentence_length=1)), 1, "en, line 1: found 2 words, expected at most 1")
     fail(in_process(COMMAND, *flags(files, weight="LM0")), 2, '--weight: found "LM0", expected "Name= w [w ...]"')
     fail(in_process(COMMAND, *flags(files, weight="LM0=1 2")), 1, "found 2 weights of LM0, expected 1")

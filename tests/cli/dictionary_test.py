@@ -27,7 +27,7 @@ def test_flags_are_passed_on(files):
 
 
 def test_wrong_use_is_an_error_before_any_work(files):
-    fail(in_process(COMMAND), 2, "--output must have a value", "encdec-dictionary --help lists the flags.")
+    fail(in_process(COMMAND), 2, "--output is missing", "encdec-dictionary --help lists the flags.")
     output = f"--output={files}/out"
     for given, found in {
         (): "no text",

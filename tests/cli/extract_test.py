@@ -31,7 +31,7 @@ def test_flags_are_passed_on(files):
 
 
 def test_wrong_use_is_an_error_before_any_work(files):
-    fail(in_process(COMMAND), 2, "--output must have a value", "encdec-extract --help lists the flags.")
+    fail(in_process(COMMAND), 2, "--output is missing", "encdec-extract --help lists the flags.")
     output, tsv = f"--output={files}/out", f"--tsv={files}/tsv"
     for given, found in {
         (): "no text",

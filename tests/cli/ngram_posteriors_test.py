@@ -14,5 +14,5 @@ def test_flags_are_passed_on(tmp_path):
     assert done.stderr.startswith("1 line in ")
     text = (tmp_path / "out").read_text()
     assert text == "0 ||| a b  ||| LM0= -1 P0= 1.500000 0.500000 0.000000 0.000000 ||| 0\n"
-    fail(in_process(COMMAND, *files[:2]), 2, "--output must have a value")
+    fail(in_process(COMMAND, *files[:2]), 2, "--output is missing")
     fail(in_process(COMMAND, *files, "--scale=-1"), 2, "--scale")

@@ -25,7 +25,7 @@ def test_flags_are_passed_on(given, tmp_path):
 
 
 def test_wrong_use_is_an_error_before_any_work(given, tmp_path):
-    fail(in_process(COMMAND), 2, "--input must have a value")
+    fail(in_process(COMMAND), 2, "--input, --source, --phrase_table and --output are missing")
     for feature in ("RNN0", "RNN0=x", "RNN0=5,", "5", "RNN0=-5"):
         fail(in_process(COMMAND, *given, f"--feature={feature}"), 2, f"--feature: found '{feature}', expected Name=n")
     fail(in_process(COMMAND, *given, "--feature=A=5", "--feature=A=6"), 2, "--feature: found A twice, expected")

@@ -195,7 +195,7 @@ WRONG_MODELS = [
         [*NEW, "--initial_model=dense", "--keep_pruned"],
         "found no weight that is zero, expected a pruned model with --keep_pruned",
     ),
-    ("prune", ["--model_dir=pruned", "--output=out", "--share=0.4"], "50.0% of the model's weights are already z"),
+    ("prune", ["--model_dir=pruned", "--output=out", "--share=0.4"], "50.0 % of the weights already z"),
     ("score", ["--input=input", "--output=out", *INI, "--moses_ini=links"], "links: found no phrase table"),
     ("score", ["--input=input", "--output=out", *INI, "--moses_ini=ini"], "ini, line 2: found num-features=2, exp"),
     ("score", ["--input=nbest", "--output=out", *NBEST], "nbest, line 1: found the feature RNN0, expected"),

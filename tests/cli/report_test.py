@@ -60,7 +60,7 @@ def test_flags_are_passed_on(tmp_path, monkeypatch):
 
 
 def test_unusable_arguments_are_errors(tmp_path, monkeypatch):
-    fail(in_process(COMMAND), 2, "--model_dir must have a value")
+    fail(in_process(COMMAND), 2, "--model_dir and --output are missing")
     fail(in_process(COMMAND, "--model_dir=m", "--output=o", "--samples=0"), 2, "samples=0")
     fail(in_process(COMMAND, "--model_dir=/none", f"--output={tmp_path}"), 1, "/none: found no such directory")
     monkeypatch.setattr("keras_encdec.cli.report.check_paths", lambda *paths, folders: None)

@@ -58,7 +58,7 @@ def test_a_reader_that_closes_the_output_ends_the_command_by_sigpipe(files):
 
 
 def test_wrong_use_is_an_error_before_any_work(files):
-    fail(in_process(COMMAND), 2, "--input must have a value", "encdec-rerank --help lists the flags.")
+    fail(in_process(COMMAND), 2, "--input and --output are missing", "encdec-rerank --help lists the flags.")
     neither = "found neither --weights nor --weight, expected the weights to rank by."
     fail(in_process(COMMAND, *flags(files)[:2]), 2, neither)
     for extra, sentence in {

@@ -74,7 +74,7 @@ def test_a_dry_run_of_an_nbest_list(model_dirs, tmp_path, out):
 def test_wrong_use_is_an_error_before_any_work(model_dirs, table, out):
     flags = [f"--model_dir={model_dirs}/forward", f"--input={table}", f"--output={out}/table"]
     hint = "encdec-score --help lists the flags."
-    fail(in_process(COMMAND), 2, "--model_dir must have a value", hint)
+    fail(in_process(COMMAND), 2, "--model_dir, --input and --output are missing", hint)
     for extra, sentence in {
         "--modeldir=x": "Unknown command line flag 'modeldir'. Did you mean: model_dir",
         "--format=xml": "expected one of phrase_table, tsv, parallel, nbest",

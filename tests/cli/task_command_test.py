@@ -57,7 +57,7 @@ def test_an_option_with_several_texts_has_a_flag_for_each():
 @pytest.mark.parametrize(
     "arguments, expected",
     [
-        ([], "Flag --input must have a value."),
+        ([], "--input is missing."),
         (["--input=a", "--max_length=0"], "flag --max_length=0: expected a whole number, 1 or more."),
         (["--input=a", "--shortest=8"], "found --shortest=8 above --max_length=7."),
         (["--input=a", "--on_error=x"], "flag --on_error=x: expected one of stop, keep."),

@@ -133,7 +133,7 @@ def test_contradicting_flags_are_an_error_before_any_work(training_files, tmp_pa
     tsv = [f"--tsv={training_files}/tsv", *model]
     corpus = [f"--target={training_files}/target", *model, "--architecture=language_model"]
     for flags, sentence in [
-        (["--updates=1"], "--model_dir must have a value"),
+        (["--updates=1"], "--model_dir is missing"),
         (
             model,
             "found no data to train on, expected one of --phrase_table, --tsv, --input, or --source with --target.",
@@ -146,12 +146,15 @@ def test_contradicting_flags_are_an_error_before_any_work(training_files, tmp_pa
         ),
         ([*tsv, "--lowercase"], "found --lowercase without --tokenize, expected both: tokenized text is not changed."),
         ([*tsv, "--pad_to=4,x"], "flag --pad_to=4,x: expected whole numbers in a list, 1 or more."),
-        ([tsv[0], model[0]], "found no end to the training, expected --updates, --epochs, --minutes, --patience or"),
+        ([tsv[0], model[0]], "found nothing that says when the training ends; give one of --updates, --epochs, --min"),
         ([*tsv, "--epochs=0"], "flag --epochs=0: expected a number, above 0, 1e+09 or less."),
         ([*tsv, "--minutes=0"], "flag --minutes=0: expected a number, above 0, 1e+09 or less."),
         ([*tsv, "--updates=0"], "flag --updates=0: expected a whole number, 1 or more."),
         ([tsv[0], model[0], "--patience=1", "--schedule=cosine"], "found --schedule=cosine, expected --updates, --e"),
-        ([*tsv, "--validation=a,b"], "found 2 files in --validation, expected 1 as for training."),
+        (
+            [*tsv, "--validation=a,b"],
+            "found 2 files in --validation, expected 1 as for training.",
+        ),
         ([*tsv, "--held_out_fraction=0", "--patience=2"], "found --patience without pairs to validate on"),
         ([*tsv, "--held_out_fraction=0", "--average_rounds=2"], "found --average_rounds without pairs"),
         ([*tsv, "--preset=large"], "found --preset='large', expected one of cho2014, cho2014_supplement, cslm"),

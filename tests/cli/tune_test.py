@@ -57,7 +57,7 @@ def test_a_list_with_one_hypothesis_per_sentence_is_reported(files):
 
 
 def test_wrong_use_is_an_error_before_any_work(files):
-    fail(in_process(COMMAND), 2, "--nbest must have a value")
+    fail(in_process(COMMAND), 2, "--nbest and --reference are missing")
     fail(in_process(COMMAND, *flags(files)), 2, "found no file for the weights, expected one of --weights_out, --moses")
     for extra, sentence in {
         "--weight=R": '--weight: found "R", expected "Name= w [w ...]"',

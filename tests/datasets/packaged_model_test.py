@@ -37,5 +37,5 @@ def test_it_is_trained_measured_and_described(tmp_path, monkeypatch):
     zeros, weights = count_zeros(made.path / "best.keras")
     assert is_sparse(made.path / "best.keras") and 0.39 < zeros / weights < 0.43
     assert "40% of the weights were pruned" in (made.path / "README.md").read_text()
-    with pytest.raises(InputError, match="out: found a model or another file, expected no such path yet"):
+    with pytest.raises(InputError, match="out: found a file or directory that exists already, expected a new path"):
         build_packaged_model(tmp_path / "work", tmp_path / "out", epochs=1)

@@ -137,7 +137,7 @@ ERRORS = {
     "two tables": (
         (r"UnknownWordPenalty\n", "ProbingPT name=Other num-features=1 path=x\n"),
         {},
-        ": found the phrase tables Other, TM0, expected one; name one of them.",
+        ": found the phrase tables Other, TM0, expected one; name one of them with --moses_feature.",
     ),
     "no such feature": (
         None,
@@ -180,7 +180,7 @@ ERRORS = {
         None,
         {"table_scores": 5},
         ", line 7: found num-features=4, expected 5, the number of scores on each line of the table; "
-        "give the moses.ini that belongs to the table, or name the table's feature.",
+        "give the moses.ini that belongs to the table, or name the table's feature with --moses_feature.",
     ),
     "no weights": (
         (r"TM0= .*", ""),

@@ -116,7 +116,7 @@ def test_a_model_that_cannot_be_used_is_named(model_dirs, tmp_path, table, out):
     refused(forward, reversed_twice, "check --reverse_model_dir", reverse_model_dir=forward)
     model = shutil.copytree(forward, tmp_path / "model")
     (model / "target.vocab").write_text("the\n")
-    changed = f"{model}/target.vocab: found that it has changed since the model was trained"
+    changed = f"{model}/target.vocab: found a file that has changed since the model was trained"
     refused(model, changed, "expected the file with the SHA-256 checksum")
     (model / "config.json").write_text('{"format": 99, "made_by": "keras-encdec 9.9"}')
     refused(model, "found a model directory of format 99, made by keras-encdec 9.9")

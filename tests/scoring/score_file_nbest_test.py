@@ -146,11 +146,12 @@ def test_an_id_outside_the_source_file_stops(score, files):
 
 
 def test_a_name_that_the_list_has_stops(score, files):
-    with refused(f"{files}/nbest, line 1: found the feature TM0, expected it to be new; give the new one another name"):
+    with refused(f"{files}/nbest, line 1: found the feature TM0, expected it to be new; rename the new one with --f"):
         score(feature_name="TM0")
     lines = [*LINES, "0 ||| the ||| LM0= 0 Length0= 2 ||| 0"]
     (files / "nbest").write_text("\n".join(lines))
-    with refused(f"{files}/nbest, line {len(lines)}: found the feature Length0, expected it to be new"):
+    remedy = "leave out the flag that adds it, or give a list without the feature"
+    with refused(f"{files}/nbest, line {len(lines)}: found the feature Length0, expected it to be new; {remedy}"):
         score(length=True)
     assert os.listdir(files / "out") == []
 

@@ -78,7 +78,7 @@ def test_targets_are_generated_from_a_bucket_into_it(bucket, model_dirs, tmp_pat
 
 def test_a_damaged_model_is_named_by_its_url(bucket):
     bucket.files.pipe("bucket/model/source.vocab", b"le\nchat\n")
-    with pytest.raises(InputError, match="^s3://bucket/model/source.vocab: found that it has changed since"):
+    with pytest.raises(InputError, match="^s3://bucket/model/source.vocab: found a file that has changed since"):
         score_file("s3://bucket/model", "s3://bucket/table.gz", "s3://bucket/scored.gz")
     local_copy.cache_clear()
     bucket.files.rm("bucket/model/config.json")

@@ -247,7 +247,12 @@ def test_malformed_lines_stop_the_selection_or_are_left_out(corpus, out, dual):
         ({"top": 1, "input": "-"}, "found - as an input"),
         ({"top": 1, "method": "bilingual", "max_unknown": 0.5}, "found max_unknown with method=bilingual"),
         ({"top": 1, "output": "-", "scores": "-"}, "found output=- and scores=-, expected a file for one of them"),
-        ({"top": 1, "method": "moore_lewis"}, "found model_dir with method=moore_lewis, expected in_domain_source and"),
+        (
+            {"top": 1, "method": "moore_lewis"},
+            "found model_dir with method=moore_lewis, expected in_domain_source and general_source, or .* and "
+            "general_target; model_dir is for method=dual",
+        ),
+        ({"top": 1, "models": {"in_domain_target": "x"}}, "; in_domain_target is for method=moore_lewis or bilingual"),
         ({"top": 1}, "found model_dir with method=dual, expected model_dir and reverse_model_dir"),
     ],
 )

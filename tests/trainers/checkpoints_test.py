@@ -149,7 +149,7 @@ def test_the_weights_of_another_run_are_refused(training_files, tmp_path):
     kept = right.read_bytes()
     ModelDirectory.load(right.parent)
     shutil.copy(other, right)
-    with pytest.raises(InputError, match=f"{right}: found that it has changed since the model was trained"):
+    with pytest.raises(InputError, match=f"{right}: found a file that has changed since the model was trained"):
         ModelDirectory.load(right.parent)
     right.write_bytes(kept)
     train_tiny(data, right.parent, updates=2, round_updates=1, seed=3, resume=True)

@@ -103,7 +103,7 @@ def test_a_preset_with_an_unknown_name_is_an_error(tmp_path):
     "values, expected",
     [
         ({"updates": 1, "dtype_policy": "bfloat16", "optimizer": "adam"}, "adam with .*bfloat16.*=mixed_bfloat16"),
-        ({}, "found no end to the training, expected updates, epochs, minutes, patience or patience_epochs"),
+        ({}, "found nothing that says when the training ends; give one of updates, epochs, minutes, patience and p"),
         ({"patience": 1, "schedule": "cosine"}, "found schedule=cosine, expected updates, epochs or minutes with it"),
         ({"updates": 1, "halving_start": 2}, "found halving_start with schedule=constant, expected it with schedule"),
         ({"updates": 1, "schedule": "halving", "halving_every": 0}, "found halving_every=0, expected a number, 1e-06"),
