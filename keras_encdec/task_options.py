@@ -84,8 +84,8 @@ class UnknownWordsOption(Configuration):
             raise InputError(
                 f"found {100 * unknown / words:.1f} % of the {words:,} {side} words so far outside the vocabulary",
                 f"expected {100 * self.max_unknown:.3g} % at most",
-                "check the language of the file, which side is which, and how its text is tokenized, or raise "
-                "--max_unknown",
+                "check the language of the file, which side is which, its letter case, and how its text is tokenized, "
+                "or raise --max_unknown",
             )
 
 

@@ -237,6 +237,7 @@ TESTED_WITH = {
     "backend/replicas": "backend/distribution_test.py",
     "configuration": "trainers/training_config_test.py",
     "decoding/ensemble": "decoding/generator_test.py",
+    "decoding/file_generator": "decoding/generate_file_test.py",
     "decoding/generation_options": "decoding/generate_file_test.py",
     "experiment/distillation_options": "experiment/distillation_test.py",
     "experiment/experiment_config": "experiment/experiment_file_test.py",

@@ -256,7 +256,7 @@ class ReportSections:
             if counts.is_high:
                 self.notices.append(
                     f"Most {name} words of {path} are unknown to the model ({100 * counts.share:.0f} %), so its "
-                    "scores mean little: check the language and the tokenization of the text."
+                    "scores mean little: check the language, the letter case and the tokenization of the text."
                 )
 
 

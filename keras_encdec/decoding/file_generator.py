@@ -120,9 +120,11 @@ class FileGenerator:
     def _count_words(self, sources: Sequence[Sequence[str]]) -> None:
         """Counts the words of sources before the search, which takes long and might be for nothing."""
         for words in sources:
-            unknown = self._directory.source_vocabulary.encode(words).count(UNKNOWN)
-            self.counts.update(words=len(words), unknown=unknown)
-            if self._directory.source_vocabulary.characters is not None:
+            vocabulary = self._directory.source_vocabulary
+            unknown = vocabulary.encode(words).count(UNKNOWN)
+            in_lower_case = vocabulary.known_in_lower_case(words) if unknown else 0
+            self.counts.update(words=len(words), unknown=unknown, in_lower_case=in_lower_case)
+            if vocabulary.characters is not None:
                 self.counts["known_by_characters"] += unknown
         self._options.check_unknown("source", self.counts["words"], self.counts["unknown"])
 

@@ -60,11 +60,8 @@ class GenerationSummary(ShardedFileSummary):
             notices.append(f"{words}.")
         if self.before:
             notices.append(f"An interrupted command had already generated targets for {counted(self.before, 'lines')}.")
-        if words is not None and words.is_high:
-            notices.append(
-                f"warning: most of the {words.side}'s words are unknown to the {words.model}, so its targets mean "
-                "little; check the language of the file and how its text is tokenized."
-            )
+        if words is not None:
+            notices += words.warnings("targets", "the language of the file")
         return notices
 
 
@@ -176,7 +173,8 @@ def _generate_in_shards(
 
 
 def _unknown_words(counts: Counter[str]) -> UnknownWords:
-    return UnknownWords("model", "input", counts["words"], counts["unknown"], bool(counts["known_by_characters"]))
+    by_characters = bool(counts["known_by_characters"])
+    return UnknownWords("model", "input", counts["words"], counts["unknown"], by_characters, counts["in_lower_case"])
 
 
 class ShardGenerator:

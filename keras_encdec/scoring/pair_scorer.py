@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 
 from keras_encdec.formats.pair_format import WordPair
+from keras_encdec.runtime.progress import counted
 
 if TYPE_CHECKING:
     from keras_encdec.model_directory import ModelDirectory
@@ -99,8 +100,8 @@ class ModelScorer(PairScorer, Protocol):
         """The n-grams scored so far; `None` for a model without limited context."""
 
 
-# More unknown words than this share suggest text in another language or tokenization. A shortlist usually covers 90 %
-# or more of the text in its language; in another language it covers little more than numbers, punctuation and names.
+# More unknown words than this share suggest text in another language, tokenization or letter case. A shortlist usually
+# covers 90 % or more of the text in its language, and little more than numbers, punctuation and names in another one.
 HIGH_UNKNOWN_SHARE = 0.5
 
 
@@ -114,6 +115,8 @@ class UnknownWords:
         words: int. Words of the side.
         unknown: int. Words among them that are outside the model's shortlist.
         has_characters: bool. Whether the model reads or spells these words by their characters. Defaults to `False`.
+        in_lower_case: int. Words among the unknown ones that the model knows in lower case, see
+            `Vocabulary.known_in_lower_case`. Defaults to `0`.
 
     Example:
 
@@ -126,6 +129,11 @@ class UnknownWords:
     words: int
     unknown: int
     has_characters: bool = False
+    in_lower_case: int = 0
+
+    def __add__(self, other: Self) -> "UnknownWords":
+        counts = {name: getattr(self, name) + getattr(other, name) for name in ("words", "unknown", "in_lower_case")}
+        return dataclasses.replace(self, **counts)
 
     @property
     def share(self) -> float:
@@ -134,14 +142,34 @@ class UnknownWords:
 
     @property
     def is_high(self) -> bool:
-        """Whether most words are unknown, which suggests text of another language or tokenization."""
+        """Whether most words are unknown, which suggests text of another language, tokenization or case."""
         return self.share > HIGH_UNKNOWN_SHARE and not self.has_characters
 
+    def warnings(self, results: str, check: str) -> list[str]:
+        """Returns a sentence for the user if the unknown words suggest text that the model was not trained for.
+
+        Args:
+            results: str. What the model computes, such as "scores".
+            check: str. What else the user is to check, such as "the language of the file".
+        """
+        if not self.has_characters and self.in_lower_case > self.unknown / 2:
+            return [
+                f"warning: most of the {self.side} words that the {self.model} does not know have capital letters, and "
+                "it knows them in lower case; lowercase the text, as the training text was."
+            ]
+        if self.is_high:
+            return [
+                f"warning: most of the {self.side} words are unknown to the {self.model}, so its {results} mean "
+                f"little; check {check}, its letter case, and how its text is tokenized."
+            ]
+        return []
+
     def __str__(self) -> str:
-        share = f"{self.side}: {100 * self.share:.2f} % of the {self.words:,} words"
+        verb = "is" if self.words == 1 else "are"
+        share = f"{self.side}: {100 * self.share:.2f} % of the {counted(self.words, 'words')} {verb}"
         if self.has_characters:
-            return f"{share} are known to the {self.model} by their characters alone"
-        return f"{share} are unknown to the {self.model}"
+            return f"{share} known to the {self.model} by their characters alone"
+        return f"{share} unknown to the {self.model}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,10 +222,7 @@ class ScoreCounts:
     ngrams: tuple[NgramCounts, ...] = ()
 
     def __add__(self, other: Self) -> "ScoreCounts":
-        words = (
-            dataclasses.replace(one, words=one.words + two.words, unknown=one.unknown + two.unknown)
-            for one, two in zip(self.unknown_words, other.unknown_words, strict=True)
-        )
+        words = (one + two for one, two in zip(self.unknown_words, other.unknown_words, strict=True))
         ngrams = (one + two for one, two in zip(self.ngrams, other.ngrams, strict=True))
         return ScoreCounts(
             self.malformed + other.malformed, self.too_long + other.too_long, tuple(words), tuple(ngrams)

@@ -26,7 +26,7 @@ from keras_encdec.runtime.shards import windows
 from keras_encdec.runtime.workers import in_order, threads
 from keras_encdec.scoring.pair_scorer import ModelScorer, PairScorer, PairScores, ScoreCounts, UnknownWords
 from keras_encdec.scoring.scoring_options import ScoringOptions, score_columns
-from keras_encdec.text.vocabulary import characters_of
+from keras_encdec.text.vocabulary import Vocabulary, characters_of
 
 # Records that are scored together: equal pairs among them are scored once, and equal sources encoded once.
 WINDOW_LINES = 1 << 15
@@ -47,13 +47,14 @@ class RecordScorer:
             malformed lines do.
         alignment_line: AlignmentLine, which makes the lines of an alignment file from the forward model's attention.
             Defaults to `None`: no alignments.
-        count_words: bool. Whether to count words and unknown words. Defaults to `False`.
+        vocabularies: list of tuple of Vocabulary: those of the source and the target of each scorer, as the user names
+            the sides, to count words and unknown words. Defaults to none: words are not counted.
 
     Attributes:
         columns: list of Column, the added columns.
         too_long: int. Number of pairs so far that are longer than the options allow.
-        word_counts: int array `(scorers, 2, 2)`: for the source and the target as each scorer reads them, the number of
-            words so far and of unknown words among them.
+        word_counts: int array `(scorers, 2, 3)`: for the source and the target as each scorer reads them, the number of
+            words so far, of unknown words among them, and of those that are known in lower case.
 
     Raises:
         ConfigurationError: see `score_columns`.
@@ -65,13 +66,13 @@ class RecordScorer:
         scorers: Sequence[PairScorer],
         options: ScoringOptions,
         alignment_line: AlignmentLine | None = None,
-        count_words: bool = False,
+        vocabularies: Sequence[tuple[Vocabulary, Vocabulary]] = (),
     ) -> None:
         self._format, self._scorers, self._options = pair_format, scorers, options
-        self._alignment_line, self._count_words = alignment_line, count_words
+        self._alignment_line, self._vocabularies = alignment_line, vocabularies
         self.columns = score_columns(pair_format, options, len(scorers))
         self.too_long: int = 0
-        self.word_counts = np.zeros((len(scorers), 2, 2), np.int64)
+        self.word_counts = np.zeros((len(scorers), 2, 3), np.int64)
         self._lock = threading.Lock()
 
     def __call__(self, records: Sequence[Record]) -> list[list[bytes]]:
@@ -111,14 +112,22 @@ class RecordScorer:
         scores = self._scorers[number].score_pairs(
             pairs,
             token_log_probs=has_tokens,
-            unknown_count=self._count_words or (is_forward and self._options.unknown_count),
+            unknown_count=bool(self._vocabularies) or (is_forward and self._options.unknown_count),
             attention=is_forward and self._alignment_line is not None,
         )
-        if self._count_words:
+        if self._vocabularies:
             lengths = [sum([len(pair[side]) for pair in pairs]) for side in (0, 1)]
-            unknown = sum(scores.source_unknown_count), sum(scores.unknown_count)
+            unknown = scores.source_unknown_count, scores.unknown_count
+            in_lower_case = [
+                sum(
+                    vocabulary.known_in_lower_case(pair[side])
+                    for pair, count in zip(pairs, counts, strict=False)
+                    if count
+                )
+                for side, (vocabulary, counts) in enumerate(zip(self._vocabularies[number], unknown, strict=True))
+            ]
             with self._lock:
-                self.word_counts[number] += np.transpose([lengths, unknown])
+                self.word_counts[number] += np.transpose([lengths, list(map(sum, unknown)), in_lower_case])
             self._check_unknown(number)
         if has_tokens:
             tokens = [np.round(row, DECIMALS) for row in scores.token_log_probs]
@@ -128,7 +137,7 @@ class RecordScorer:
 
     def _check_unknown(self, number: int) -> None:
         """Raises InputError if too many of the words that a scorer has read so far are unknown to it."""
-        for side, (words, unknown) in zip(("source", "target"), self.word_counts[number].tolist(), strict=True):
+        for side, (words, unknown, _) in zip(("source", "target"), self.word_counts[number].tolist(), strict=True):
             self._options.check_unknown(side, words, unknown)
 
     def _values(self, scores: Sequence[PairScores], pairs: Sequence[WordPair]) -> list[Iterable[object]]:
@@ -298,7 +307,8 @@ def write_scores(
     # A scorer that the caller keeps open has also counted the n-grams of earlier files.
     before = [scorer.ngram_counts for scorer in scorers]
     align = alignment_line(options.alignments, options.alignment_format, output="")
-    record_scorer = RecordScorer(pair_format(options.format), scorers, options, align, count_words=True)
+    vocabularies = [_vocabularies(scorer) for scorer in scorers]
+    record_scorer = RecordScorer(pair_format(options.format), scorers, options, align, vocabularies)
     written = write_scored_lines(record_scorer, read, reader.lines, outputs, side_by_side, progress)
     ngrams = zip(before, [scorer.ngram_counts for scorer in scorers], strict=True)
     counts = ScoreCounts(
@@ -317,8 +327,18 @@ def _unknown_words(
     for scorer, (source, target) in zip(scorers, word_counts, strict=True):
         directory = scorer.directory
         name = "reverse model" if directory.reverse else "model"
-        sides = [directory.source_vocabulary, directory.target_vocabulary]
-        read, predicted = (side.characters is not None for side in (sides[::-1] if directory.reverse else sides))
+        read, predicted = _vocabularies(scorer)
         if len(directory.source_vocabulary):  # a language model's has no words
-            yield UnknownWords(name, "source", source[0], source[1], read)
-        yield UnknownWords(name, "target", target[0], target[1], predicted)
+            yield _counted_words(name, "source", source, read)
+        yield _counted_words(name, "target", target, predicted)
+
+
+def _counted_words(model: str, side: str, counts: Sequence[int], vocabulary: Vocabulary) -> UnknownWords:
+    words, unknown, in_lower_case = counts
+    return UnknownWords(model, side, words, unknown, vocabulary.characters is not None, in_lower_case)
+
+
+def _vocabularies(scorer: ModelScorer) -> tuple[Vocabulary, Vocabulary]:
+    """Returns a model's vocabularies of the source and the target, as the user names the sides."""
+    sides = scorer.directory.source_vocabulary, scorer.directory.target_vocabulary
+    return sides[::-1] if scorer.directory.reverse else sides

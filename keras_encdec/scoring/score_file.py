@@ -67,12 +67,8 @@ class ScoreSummary(ShardedFileSummary):
         if self.too_long:
             lines = counted(self.too_long, "lines")
             notices.append(f"{lines} of more than {self.max_tokens:,} tokens (max_tokens) {neutral}.")
-        notices += [
-            f"warning: most of the {words.side} words are unknown to the {words.model}, so its scores mean little; "
-            "check the language of the file, which side is which, and how its text is tokenized."
-            for words in self.unknown_words
-            if words.is_high
-        ]
+        for words in self.unknown_words:
+            notices += words.warnings("scores", "the language of the file, which side is which")
         return notices
 
     @property

@@ -1,5 +1,6 @@
 """Words and their ids, and what replaces words outside a shortlist: their characters, or position words."""
 
+import functools
 import itertools
 import re
 import unicodedata
@@ -72,6 +73,20 @@ class Vocabulary:
     def encode(self, words: Iterable[str]) -> list[int]:
         """Returns the ids of the words, followed by the end of sequence."""
         return [*map(self._ids.__getitem__, words), END]
+
+    def known_in_lower_case(self, words: Iterable[str]) -> int:
+        """Counts the words that are outside the shortlist as they are, but in it in lower case.
+
+        Returns:
+            int; 0 for a shortlist with capital letters, whose model knows them.
+        """
+        if not self._is_lower_case:
+            return 0
+        return sum(word not in self._ids and word.lower() in self._ids for word in words)
+
+    @functools.cached_property
+    def _is_lower_case(self) -> bool:
+        return all(word == word.lower() for word in self.words)
 
     def decode(self, ids: Iterable[int], unknown: str = UNKNOWN_WORD) -> list[str]:
         """Returns the words of ids. Padding and end of sequence are left out."""

@@ -370,7 +370,10 @@ def test_a_summary_says_how_many_words_of_the_input_are_unknown(generator, sourc
     (tmp_path / "other").write_text("das ist s1\n")
     summary = generate_file(generator, tmp_path / "other", tmp_path / "out", "greedy")
     share, warning = summary.notices
-    assert share.startswith("input: 66.67 %") and warning.startswith("warning: most of the input's words are unknown")
+    assert share.startswith("input: 66.67 %") and warning.startswith("warning: most of the input words are unknown")
+    (tmp_path / "other").write_text("S1 s2\nS3 s2\nx s2\n")
+    _, warning = generate_file(generator, tmp_path / "other", tmp_path / "out", "greedy").notices
+    assert warning.startswith("warning: most of the input words that the model does not know have capital letters")
     (tmp_path / "other").write_text("s1 s2\n")
     assert not generate_file(generator, tmp_path / "other", tmp_path / "out", "greedy").notices
 

@@ -245,6 +245,18 @@ def test_unknown_words_are_counted_and_many_are_warned_of(forward_scorer, revers
     ] * 2
 
 
+@pytest.mark.parametrize("shard_lines", [None, 1])
+def test_capital_letters_are_warned_of_if_the_model_knows_only_lower_case(tmp_path, out, shard_lines):
+    save_model(tmp_path / "lower", ["le", "chat"], ["the", "cat"])
+    table = write(tmp_path / "table", b"Le chat ||| The cat ||| 1\nle Chat ||| the dog ||| 1\n")
+    summary = score_file(tmp_path / "lower", table, out / "table", shard_lines=shard_lines)
+    assert [(words.unknown, words.in_lower_case) for words in summary.unknown_words] == [(2, 2), (2, 1)]
+    assert [notice for notice in summary.notices if "warning" in notice] == [
+        "warning: most of the source words that the model does not know have capital letters, and it knows them in "
+        "lower case; lowercase the text, as the training text was."
+    ]
+
+
 def test_a_language_models_sources_have_no_unknown_words(tmp_path, out):
     save_model(tmp_path / "lm", [], TARGET_WORDS, language_model=True)
     table = write(tmp_path / "table", b"le chien ||| the dog ||| 1\n")

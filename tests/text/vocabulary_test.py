@@ -96,6 +96,12 @@ def test_repeated_words_are_refused():
         Vocabulary(["le", "chat", "le"])
 
 
+def test_words_with_capital_letters_are_counted_if_the_vocabulary_has_none():
+    words = ["Le", "le", "CHAT", "Chien", "12"]
+    assert Vocabulary(["le", "chat", "|"]).known_in_lower_case(words) == 2
+    assert Vocabulary(["le", "chat", "Paris"]).known_in_lower_case(words) == 0
+
+
 def test_the_most_frequent_words_are_kept_and_ties_do_not_depend_on_order():
     counts = {"b": 2, "é": 2, "a": 2, "rare": 1, "the": 9}
     assert most_frequent(counts, 3).words == ["the", "a", "b"]
