@@ -39,8 +39,8 @@ class DecodingOptions(EncodingOption, ShardOptions):
     nbest_size: int = hyperparameter(100, "Maximum number of hypotheses per sentence, all distinct.", minimum=1)
     pop_limit: int = hyperparameter(
         300,
-        "Number of hypotheses that are tried for each number of translated words. A higher number takes longer and "
-        "finds translations with higher totals.",
+        "Number of hypotheses that are tried per stack, that is, for each number of translated words, like Moses's "
+        "cube-pruning-pop-limit. A higher number takes longer and finds translations with higher totals.",
         minimum=1,
     )
     distortion_limit: int = hyperparameter(
