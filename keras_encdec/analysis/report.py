@@ -1,49 +1,28 @@
 """Writes a report with the paper's tables and figures for a user's own model."""
 
-import contextlib
 import dataclasses
-import os
 import pathlib
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from keras_encdec.analysis.page.figures import drawing_style
 from keras_encdec.analysis.page.page import Section, page
 from keras_encdec.analysis.page.training_sections import read_training_run
-from keras_encdec.analysis.report_options import PAGE, ReportOptions, files_of_earlier_report, with_images
+from keras_encdec.analysis.report_files import (
+    PAGE,
+    files_of_earlier_report,
+    remove_files,
+    report_folder,
+    with_images,
+)
+from keras_encdec.analysis.report_options import ReportOptions
 from keras_encdec.analysis.report_sections import ReportSections
 from keras_encdec.formats import FilePath
 from keras_encdec.model_config import check_has_history
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.files import is_url, joined
 from keras_encdec.runtime.open_output import write_file
-from keras_encdec.runtime.remote_folders import StagedFolder
-from keras_encdec.runtime.unfinished import directory_lock, new_folder
 from keras_encdec.trained_model import check_direction, check_has_source
-
-
-@contextlib.contextmanager
-def report_folder(output: FilePath, earlier: Collection[str] = ()) -> Iterator[pathlib.Path]:
-    """Creates the folder of a report, and locks it: two reports at a time would mix their files.
-
-    If the `with` block raises an exception, a new folder that is still empty is removed again.
-
-    Args:
-        output: path or URL of the folder.
-        earlier: the files of an earlier report in it, which the block may remove. Defaults to none.
-
-    Yields:
-        pathlib.Path. The folder.
-
-    Raises:
-        InputError: if `output` is a file, if the folder cannot be created, or if another report is being written to it.
-    """
-    if is_url(output):
-        with StagedFolder(os.fspath(output), True, last=[PAGE], only=lambda name: name in earlier) as folder:
-            yield folder
-        return
-    with new_folder(output) as folder, directory_lock(folder, "report", "--output"):
-        yield folder
 
 
 def write_section(folder: pathlib.Path, section: Section) -> None:
@@ -55,14 +34,6 @@ def write_section(folder: pathlib.Path, section: Section) -> None:
         _write(folder / "figures" / f"{name}.png", drawing.png)
     for name, content in section.files.items():
         _write(folder / name, content)
-
-
-def _remove_files(folder: pathlib.Path, names: Collection[str]) -> None:
-    """Removes files from the folder of a report, and the folders that are then empty."""
-    for name in sorted(names):
-        (folder / name).unlink(missing_ok=True)
-        with contextlib.suppress(OSError):
-            os.removedirs((folder / name).parent)
 
 
 def _write(path: pathlib.Path, content: bytes) -> None:
@@ -150,7 +121,7 @@ def report(
         for section in parts.sections(phrase_table, source, target, runs):
             write_section(folder, section)
             sections.append(section.without_contents())
-        _remove_files(folder, earlier - with_images(path for section in sections for path in section.paths()))
+        remove_files(folder, earlier - with_images(path for section in sections for path in section.paths()))
         path = folder / PAGE  # written last: it names the other files
         _write(path, page("What the model has learned", parts.facts, parts.notices, sections))
         size = path.stat().st_size

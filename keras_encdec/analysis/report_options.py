@@ -1,18 +1,10 @@
-"""Options of a report, and the files of an earlier one."""
+"""Options of a report."""
 
 import dataclasses
-import re
-from collections.abc import Iterable
 
 from keras_encdec.configuration import ConfigurationError, hyperparameter
-from keras_encdec.errors import FilePath, InputError
-from keras_encdec.runtime.files import exists, joined, read_contents
+from keras_encdec.errors import FilePath
 from keras_encdec.task_options import EncodingOption
-
-PAGE = "index.html"
-# The end of each page, and its links to the files of its sections.
-_MADE_BY = b"Made by keras-encdec"
-_LINK = re.compile(rb'<a href="((?:tables|figures|projector)(?:/\w+)+\.(?:tsv|svg))">')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,33 +45,3 @@ class ReportOptions(EncodingOption):
             for name in self.changed():
                 if name in ("phrases", "phrases_per_kind", "samples", "pairs", "map_phrases"):
                     raise ConfigurationError(f"found {{{name}}} without {{phrase_table}}, which it needs; give both")
-
-
-def files_of_earlier_report(output: FilePath) -> set[str]:
-    """Lists the files of the report in a folder, which its page names.
-
-    Args:
-        output: path or URL of the folder, which need not exist.
-
-    Returns:
-        set of paths relative to the folder, without that of the page; empty without a page.
-
-    Raises:
-        InputError: if the page is not that of a report.
-    """
-    if not exists(path := joined(output, PAGE)):
-        return set()
-    page = read_contents(path)
-    if _MADE_BY not in page:
-        raise InputError(
-            "found a page that encdec-report did not write",
-            "expected that of an earlier report, or none",
-            "move it elsewhere, or give another --output",
-            path,
-        )
-    return with_images(link.decode() for link in _LINK.findall(page))
-
-
-def with_images(paths: Iterable[str]) -> set[str]:
-    """Adds to the files that a page names the PNG file beside each SVG file."""
-    return {each for path in paths for each in (path, re.sub(r"^(figures/.*)svg$", r"\1png", path))}

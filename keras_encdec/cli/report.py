@@ -2,7 +2,8 @@
 
 import sys
 
-from keras_encdec.analysis.report_options import ReportOptions, files_of_earlier_report
+from keras_encdec.analysis.report_files import files_of_earlier_report
+from keras_encdec.analysis.report_options import ReportOptions
 from keras_encdec.backend.startup import import_keras
 from keras_encdec.cli.flags import Repeated
 from keras_encdec.cli.task_command import Arguments, check_paths, show_summary, task_command
