@@ -281,15 +281,16 @@ class Configuration:
     def with_paths(cls, values: Mapping[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
         """Returns values by name, with each path among them replaced by what `change` returns for it.
 
-        Values that have not been checked are allowed: those that are not text stay as they are.
+        Values that have not been checked are allowed: those that are not text stay as they are, and so does an empty
+        text, which stands for no file.
         """
         changed = dict(values)
         for name in [parameter.name for parameter in cls.hyperparameters() if parameter.is_path]:
             value = values.get(name)
-            if isinstance(value, str):
+            if isinstance(value, str) and value:
                 changed[name] = change(value)
             elif isinstance(value, (list, tuple)):
-                changed[name] = [change(item) if isinstance(item, str) else item for item in value]
+                changed[name] = [change(item) if isinstance(item, str) and item else item for item in value]
         return changed
 
     def to_dict(self) -> dict[str, Any]:

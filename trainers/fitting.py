@@ -36,10 +36,9 @@ from keras_encdec.trainers.checkpoints import (
 from keras_encdec.trainers.reporting import TrainingReporter
 from keras_encdec.trainers.resumption import Progress, TrainingState, round_sums
 from keras_encdec.trainers.training_config import TrainingConfig
-from keras_encdec.trainers.training_files import PROGRESS
 
-# The name of the task in the progress file.
-_TASK = "encdec-train"
+# Name of the progress file in the model directory, and of the task in it.
+PROGRESS, _TASK = "progress.json", "encdec-train"
 # Pruning ends after this share of the training. The rest of the training adjusts the remaining weights.
 PRUNING_END = 0.75
 # Number of steps in which the pruned share grows.

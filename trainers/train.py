@@ -30,7 +30,7 @@ from keras_encdec.runtime.unfinished import directory_lock
 from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.callbacks import BLEU_ALTERNATIVE
 from keras_encdec.trainers.checkpoints import Checkpoints
-from keras_encdec.trainers.fitting import end_recorded, fit
+from keras_encdec.trainers.fitting import PROGRESS, end_recorded, fit
 from keras_encdec.trainers.initial_state import last_state, load_initial_model, new_state, with_vocabularies
 from keras_encdec.trainers.model_card import CARD, ModelCard
 from keras_encdec.trainers.preparation import prepare_pairs, unigram_perplexity, validation_batches
@@ -43,7 +43,6 @@ from keras_encdec.trainers.training_data import TrainingData
 from keras_encdec.trainers.training_files import (
     LAST,
     PREPARED,
-    PROGRESS,
     begin_files,
     check_model_folder,
     check_not_packaged,

@@ -35,11 +35,9 @@ LAST, PREVIOUS = "last.keras", "previous.keras"
 PREPARED = "prepared"
 # The file in the model directory that holds the configuration and the data, as a preset.
 SETTINGS = "settings.toml"
-# The record of the running or last training.
-PROGRESS = "progress.json"
-# What a training replaces in its directory, apart from folders of prepared pairs and the model card, which are checked
-# when they are written.
-_REPLACED = (CONFIG, *VOCABULARIES, WEIGHTS, HISTORY, SETTINGS, PROGRESS)
+# What a training replaces in its directory, apart from folders of prepared pairs, the model card and the record of its
+# progress, which are checked when they are written.
+_REPLACED = (CONFIG, *VOCABULARIES, WEIGHTS, HISTORY, SETTINGS)
 
 
 def check_model_folder(model_dir: FilePath, resume: bool, tasks: TrainingTasks | None = None) -> None:

@@ -87,7 +87,7 @@ def main(flag_values: flags.FlagValues) -> int:
             reading = next(iter(sources), None), data.encoding, data.on_error, LEFT_OUT
             pair_format(data.registered_format).check_beginning(path, *reading)
         if not tasks and all(flag_values[name].value is None for name in data.files):
-            print(f"Training on the files that the preset names: {', '.join(data.files.values())}", flush=True)
+            print(f"Training on the files that the settings name: {', '.join(data.files.values())}", flush=True)
     import_keras()
     from keras_encdec.trainers.train import train
 

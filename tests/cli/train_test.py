@@ -107,7 +107,7 @@ def test_the_settings_of_a_model_name_its_own_files_in_any_folder(training_files
     monkeypatch.chdir(tmp_path / "yours")
     model = f"{tmp_path}/mine/m"
     process = succeed(train(f"--preset={model}/settings.toml", "--model_dir=m"))
-    named = f"Training on the files that the preset names: {tmp_path}/mine/pairs.tsv\n400 unique pairs of 400; left"
+    named = f"Training on the files that the settings name: {tmp_path}/mine/pairs.tsv\n400 unique pairs of 400; left"
     assert process.stdout.startswith(named)
     further = [f"--model_dir={model}", "--resume", f"--preset={model}/settings.toml"]
     assert "not read" not in succeed(train(*further, "--updates=4")).stdout

@@ -103,9 +103,9 @@ def test_validation_pairs_that_are_left_out_are_reported(tsv, tmp_path):
     data = tsv.replace(validation=(str(held_out),), on_error="keep")
     said = "left out: {} longer than {} words, 1 with an empty side, 1 malformed."
     _, lines = train_tiny(data, tmp_path / "m", updates=1)
-    assert lines[3] == f"To validate on: 1 unique of 3; {said.format(1, 1000)}"
+    assert f"To validate on: 1 unique of 3; {said.format(1, 1000)}" in lines
     _, lines = train_tiny(data.replace(max_length=1001), tmp_path / "long", updates=1)
-    assert lines[3] == f"To validate on: 2 unique of 3; {said.format(0, 1001)}"
+    assert f"To validate on: 2 unique of 3; {said.format(0, 1001)}" in lines
     held_out.write_text("s1\tt1\n")
     _, lines = train_tiny(data, tmp_path / "all", updates=1)
     assert not any("To validate on" in line for line in lines)

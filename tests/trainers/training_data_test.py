@@ -43,6 +43,9 @@ def test_relative_paths_in_a_preset_start_from_its_folder(tmp_path, monkeypatch)
     preset.write_text('[training]\nupdates = 1\ninitial_model = "libreoffice_en_fr"\n[data]\ntarget = "-"\n')
     assert TrainingConfig.from_preset(preset).initial_model == "libreoffice_en_fr"
     assert TrainingData.from_preset(preset).files == {"target": "-"}
+    preset.write_text('[training]\nupdates = 1\ninitial_model = ""\n[data]\ntarget = "t"\nvalidation = [""]\n')
+    assert TrainingConfig.from_preset(preset).initial_model == ""
+    assert TrainingData.from_preset(preset).validation == ("",)
 
 
 @pytest.mark.parametrize(

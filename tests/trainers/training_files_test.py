@@ -1,5 +1,8 @@
 """The files of a training run in its model directory."""
 
+import pathlib
+import tomllib
+
 import pytest
 from tiny_trainings import number_of_updates, train_tiny
 
@@ -7,7 +10,7 @@ from keras_encdec.errors import InputError
 
 
 @pytest.mark.usefixtures("eager")
-@pytest.mark.parametrize("name", ["config.json", "source.vocab", "settings.toml", "progress.json", "history.json"])
+@pytest.mark.parametrize("name", ["config.json", "source.vocab", "settings.toml", "history.json"])
 def test_a_file_that_no_training_wrote_is_not_replaced(tsv, tmp_path, name):
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / name).write_text('{"mine": 1}')
@@ -16,6 +19,14 @@ def test_a_file_that_no_training_wrote_is_not_replaced(tsv, tmp_path, name):
             train_tiny(tsv, tmp_path / "m", resume=resume, updates=1)
     assert [path.name for path in (tmp_path / "m").iterdir()] == [name]
     assert (tmp_path / "m" / name).read_text() == '{"mine": 1}'
+
+
+@pytest.mark.usefixtures("eager")
+def test_an_empty_path_stays_empty_in_the_settings(tsv, tmp_path):
+    train_tiny(tsv.replace(phrase_table=""), tmp_path, updates=1, initial_model="")
+    settings = tomllib.loads((tmp_path / "settings.toml").read_text())
+    assert [settings["data"]["phrase_table"], settings["training"]["initial_model"]] == ["", ""]
+    assert settings["data"]["tsv"] == str(pathlib.Path(tsv.tsv).absolute())
 
 
 @pytest.mark.usefixtures("eager")
