@@ -125,7 +125,8 @@ def build_packaged_model(work_dir: FilePath, output: FilePath, epochs: float = 7
     write_model_config(folder, described)
     shutil.copyfile(dataset.phrase_table.parent / "LICENSE", folder / "LICENSE")
     (folder / "NOTICE").write_text(NOTICE, encoding="utf-8")
-    save_settings(folder, config, data.replace(phrase_table="/".join(dataset.phrase_table.parts[-2:])))
+    relative = pathlib.Path("..", "..", *dataset.phrase_table.parts[-3:])  # from the folder of the packaged model
+    save_settings(folder, config, data.replace(phrase_table=str(relative)))
     written = folder / f"{WEIGHTS}.partial"
     shutil.copyfile(work / WEIGHTS, written)  # sparse, as the training wrote it
     store_half(written)

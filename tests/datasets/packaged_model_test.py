@@ -29,7 +29,7 @@ def test_it_is_trained_measured_and_described(tmp_path, monkeypatch):
     assert made.path == tmp_path / "out" and 1 < made.perplexity < made.unigram_perplexity * 10
     assert {"README.md", "NOTICE", "settings.toml", "history.json"} < {path.name for path in made.path.iterdir()}
     assert (made.path / "LICENSE").read_text() == "the licence"
-    assert 'phrase_table = "data/table.gz"' in (made.path / "settings.toml").read_text()
+    assert f'phrase_table = "../../{tmp_path.name}/data/table.gz"' in (made.path / "settings.toml").read_text()
     assert str(tmp_path) not in (made.path / "settings.toml").read_text() + (made.path / "config.json").read_text()
     assert f"{made.perplexity:.3f}" in (made.path / "README.md").read_text()
     assert str(made).startswith(f"{made.size:,} bytes")
