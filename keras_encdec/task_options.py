@@ -53,6 +53,11 @@ class MalformedLinesOption(Configuration):
     )
 
 
+# More unknown words than this share suggest text in another language, tokenization or letter case. A shortlist usually
+# covers 90 % or more of the text in its language, and little more than numbers, punctuation and names in another one.
+HIGH_UNKNOWN_SHARE = 0.5
+
+
 @dataclasses.dataclass(frozen=True)
 class UnknownWordsOption(Configuration):
     """How many words that the model does not know a task accepts."""

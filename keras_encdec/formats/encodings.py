@@ -154,9 +154,6 @@ def undecodable(error: UnicodeDecodeError, path: FilePath, line: int, remedy: st
         InputError.
     """
     data, start = error.object, error.start
-    if line == 1 and data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        expected = 'expected UTF-8, as "iconv -f utf-16 -t utf-8 FILE" writes it'
-        return InputError("found text in UTF-16", expected, "convert the file to UTF-8", path, line)
     around = data[max(0, start - 12) : start + 12].decode("ascii", "backslashreplace")
     return InputError(
         f'found bytes that are not UTF-8 (0x{data[start]:02x} in "{around}")',

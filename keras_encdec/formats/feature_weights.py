@@ -202,7 +202,7 @@ def _sparse_weights(ini_lines: Sequence[IniLine], ini: FilePath) -> dict[str, li
         raise InputError("found a second file in [weight-file]", expected, remedy, ini, named[1].number)
     if not exists(path):
         found, expected = f"found the [weight-file] {quoted(file)}", "expected a file in this or the moses.ini's folder"
-        raise InputError(found, expected, "correct the path", ini, named[0].number)
+        raise InputError(found, expected, "correct the path, or remove the section", ini, named[0].number)
     weights: dict[str, list[float]] = {}
     with InputLines(path) as lines:
         for line in lines:

@@ -1,5 +1,6 @@
 """Lines of plain and gzipped files."""
 
+import codecs
 import dataclasses
 import io
 import os
@@ -61,9 +62,9 @@ class InputLines:
         ended_with_newline: bool. Whether the last line had a line feed; `None` until all lines are read.
 
     Raises:
-        InputError: from the constructor, if the file is missing, a directory, unreadable, empty, or compressed by a
-            program other than gzip, or is the standard input that another InputLines is reading; during iteration, if
-            compressed data are truncated or corrupt, with the number of the line where they break off.
+        InputError: from the constructor, if the file is missing, a directory, unreadable, empty, in UTF-16, or
+            compressed by a program other than gzip, or is the standard input that another InputLines is reading; during
+            iteration, if compressed data are truncated or corrupt, with the number of the line where they break off.
 
     Example:
 
@@ -138,6 +139,9 @@ class InputLines:
                     "it can be read only once; check what is piped into it" if standard else "check how it was made"
                 )
                 raise InputError("found an empty file", "expected at least one line", remedy, path=path)
+            if self._block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                expected, remedy = "expected UTF-8", "convert the file: iconv -f utf-16 -t utf-8 FILE"
+                raise InputError("found text in UTF-16", expected, remedy, path=path)
         except InputError:
             file.close()
             raise

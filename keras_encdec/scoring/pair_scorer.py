@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_encdec.formats.pair_format import WordPair
 from keras_encdec.runtime.progress import counted
+from keras_encdec.task_options import HIGH_UNKNOWN_SHARE
 
 if TYPE_CHECKING:
     from keras_encdec.model_directory import ModelDirectory
@@ -100,9 +101,8 @@ class ModelScorer(PairScorer, Protocol):
         """The n-grams scored so far; `None` for a model without limited context."""
 
 
-# More unknown words than this share suggest text in another language, tokenization or letter case. A shortlist usually
-# covers 90 % or more of the text in its language, and little more than numbers, punctuation and names in another one.
-HIGH_UNKNOWN_SHARE = 0.5
+# Share of all words that suggests text in another letter case. A smaller one may be names.
+FEWEST_IN_LOWER_CASE = 0.01
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,7 +152,8 @@ class UnknownWords:
             results: str. What the model computes, such as "scores".
             check: str. What else the user is to check, such as "the language of the file".
         """
-        if not self.has_characters and self.in_lower_case > self.unknown / 2:
+        enough = max(self.unknown / 2, FEWEST_IN_LOWER_CASE * self.words)
+        if not self.has_characters and self.in_lower_case > enough:
             return [
                 f"warning: most of the {self.side} words that the {self.model} does not know have capital letters, and "
                 "it knows them in lower case; lowercase the text, as the training text was."

@@ -23,16 +23,6 @@ def test_without_a_declared_encoding_bytes_must_be_utf8():
         FileEncoding().decode(b"\xe9")
 
 
-@pytest.mark.parametrize("can_declare", [True, False])
-@pytest.mark.parametrize("mark", [b"\xff\xfe", b"\xfe\xff"])
-def test_utf16_is_recognized_by_its_byte_order_mark(mark, can_declare):
-    found = 'in.txt, line 1: found text in UTF-16, expected UTF-8, as "iconv -f utf-16 -t utf-8 FILE" writes it;'
-    with pytest.raises(InputError, match=found):
-        FileEncoding(can_declare=can_declare).decode_line(mark + b"a\0", "in.txt", 1)
-    with pytest.raises(InputError, match="line 2: found bytes that are not UTF-8"):
-        FileEncoding(can_declare=can_declare).decode_line(mark + b"a\0", "in.txt", 2)
-
-
 def test_an_error_names_the_line_and_the_character_that_an_encoding_lacks():
     encoding = FileEncoding("latin-1")
     assert encoding.encode_line("café \udcff", "in.txt", 3) == b"caf\xe9 \xff"

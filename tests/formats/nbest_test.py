@@ -254,5 +254,5 @@ def test_a_feature_that_the_list_has_is_refused_on_malformed_lines_too(tmp_path,
     (tmp_path / "nbest").write_text(f"0 ||| b ||| LM0= 1 ||| 0\n0 ||| b ||| LM0= 1 R0= 2 ||| {total}\n")
     with NBestPairReader(tmp_path / "nbest", tmp_path / "source", on_error="keep") as reader:
         records = NBestFormat().check_columns(reader, [Column(ColumnKind.LOG_PROB, "R0")])
-        with pytest.raises(InputError, match="nbest, line 2: found the feature R0, expected it to be new; give"):
+        with pytest.raises(InputError, match="nbest, line 2: found the feature R0, expected it to be new; rename"):
             list(records)

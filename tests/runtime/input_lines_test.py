@@ -217,6 +217,17 @@ def test_a_file_of_another_compression_is_reported(tmp_path, compress, program):
     )
 
 
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_text_in_utf16_is_reported(tmp_path, compress, encoding):
+    path = tmp_path / "table"
+    path.write_bytes(compress("\ufeffa ||| b ||| 0.5\n".encode(encoding)))
+    with pytest.raises(InputError) as caught:
+        InputLines(path)
+    expected = "found text in UTF-16, expected UTF-8; convert the file: iconv -f utf-16 -t utf-8 FILE."
+    assert str(caught.value) == f"{path}: {expected}"
+
+
 def test_text_that_begins_like_bzip2_is_text(tmp_path):
     (tmp_path / "text").write_bytes(b"BZh9 is a header\n")
     with InputLines(tmp_path / "text") as lines:

@@ -25,13 +25,13 @@ from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult
 from keras_encdec.runtime.unfinished import unfinished
 from keras_encdec.runtime.workers import available_processors, in_order, processes
-from keras_encdec.scoring.pair_scorer import HIGH_UNKNOWN_SHARE
 from keras_encdec.smt.decoder.decoding_options import DecoderWeights, DecodingOptions, initial_weights
 from keras_encdec.smt.decoder.phrase_options import LONGEST_PHRASE, PhraseTable, TranslationOptionFinder, read_phrases
 from keras_encdec.smt.decoder.phrase_search import PhraseSearch
 from keras_encdec.smt.decoder.phrase_translation import PhraseTranslation, distinct_derivations
 from keras_encdec.smt.ngrams.ngram_model import NgramModel, check_ngram_model
 from keras_encdec.smt.occurring_phrases import OccurringPhrases
+from keras_encdec.task_options import HIGH_UNKNOWN_SHARE
 
 _SENTENCES_IN_BATCH = 8
 # A rough size of a hypothesis in the list, to estimate the size of the output.

@@ -9,11 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.errors import InputError
 from keras_encdec.formats import (
-    Column,
-    ColumnKind,
     FilePath,
     InputLines,
-    NBestFormat,
     NBestPairReader,
     append_features,
     model_words,
@@ -21,7 +18,7 @@ from keras_encdec.formats import (
 )
 from keras_encdec.formats.feature_weights import TRANSLATION_MODEL
 from keras_encdec.formats.nbest import NBestPairRecord
-from keras_encdec.formats.nbest_line import check_feature_name, feature_names
+from keras_encdec.formats.nbest_line import check_feature_name, check_new_features, feature_names
 from keras_encdec.formats.pair_format import log_prob_text
 from keras_encdec.formats.phrase_table import LOWEST_LOG_PROBABILITY
 from keras_encdec.formats.record_reader import MalformedLine
@@ -173,10 +170,9 @@ def add_phrase_features(
             on_error=options.on_error,
             progress=progress,
         )
-        records = NBestFormat().check_columns(reader, [Column(ColumnKind.LOG_PROB, name) for name in features])
         writer = _FeatureWriter(scores, features, options, reader.lines)
         with progress(reader.lines) as written:
-            for _, group in itertools.groupby(_with_ids(records), key=operator.itemgetter(0)):
+            for _, group in itertools.groupby(_with_ids(reader, features), key=operator.itemgetter(0)):
                 _, numbers, hypotheses = zip(*group, strict=True)
                 lines = writer.lines(model_words(hypotheses[0].source), hypotheses, numbers)
                 file.write(b"\n" * (written.count > 0) + b"\n".join(lines))
@@ -193,10 +189,15 @@ def add_phrase_features(
     )
 
 
-def _with_ids(records: Iterable[NBestPairRecord]) -> Iterator[tuple[int | None, int, NBestPairRecord]]:
-    """Yields the id, the number and the record of each line. A malformed line gets the id of the line before it."""
+def _with_ids(reader: NBestPairReader, features: Iterable[str]) -> Iterator[tuple[int | None, int, NBestPairRecord]]:
+    """Yields the id, the number and the record of each line, which must not have the features yet.
+
+    A malformed line gets the id of the line before it.
+    """
     sentence = None
-    for number, record in enumerate(records, 1):
+    for number, record in enumerate(reader, 1):
+        place = reader.lines.path, reader.lines.line_number
+        check_new_features(feature_names(record.raw), features, *place, "rename the new one with --feature")
         sentence = sentence if record.id is None else record.id
         yield sentence, number, record
 

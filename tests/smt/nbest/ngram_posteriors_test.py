@@ -115,7 +115,7 @@ def test_unusable_arguments_are_refused(tmp_path):
 
 def test_a_feature_that_the_list_already_has_is_refused(tmp_path):
     list_ = "0 ||| a ||| L= 1 ||| 0\n"
-    with pytest.raises(InputError, match="input, line 1: found the feature L, expected it to be new; give the new"):
+    with pytest.raises(InputError, match="input, line 1: found the feature L, expected it to be new; rename"):
         added(tmp_path, list_, list_, feature_name="L")
     assert not (tmp_path / "out").exists()
 

@@ -291,7 +291,7 @@ def test_hypotheses_of_a_sentence_are_those_with_its_id(files):
 
 
 def test_a_feature_that_the_list_already_has_is_refused(files):
-    with pytest.raises(InputError, match="nbest, line 1: found the feature TranslationModel0, expected it to be new"):
+    with pytest.raises(InputError, match="nbest, line 1: found the feature TranslationModel0, .*one with --feature,"):
         added(files, {"TranslationModel0": [5]})
 
 
