@@ -94,7 +94,8 @@ def task_command(
             arguments[MODEL] = models_of_task(flag_values, arguments[MODEL])
         return work(arguments, configuration_from_flags(options, flag_values, flag_names=names))
 
-    needed, texts = ([names[one] for one in group] for group in (required, repeated))
+    needed = [names[one] for one in required]
+    texts = [names[one] for one in ("other_weights", *repeated) if one in names]
     return Command(name, define_flags, main, needed, names, interrupted, serves, module, example, guide, texts)
 
 

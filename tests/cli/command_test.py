@@ -15,6 +15,7 @@ from in_process import in_process
 
 from keras_encdec.cli.command import Command, UsageError
 from keras_encdec.cli.report import COMMAND as REPORT
+from keras_encdec.cli.rerank import COMMAND as RERANK
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.runtime.workers import STOP_SIGNALS
@@ -68,7 +69,7 @@ def test_the_home_directory_may_be_given_as_the_shell_leaves_it(monkeypatch):
     assert seen[0]["input"] == "/home/me/a" and seen[0]["phrase"] == "~/j"
     assert seen[0]["named"] == ["/home/me/b", "rnn=/home/me/c", "~d/~/e"]
     assert seen[0]["pair"] == ["/home/me/f", "s3://g?h=~/i"]
-    assert REPORT.texts == ["phrase"]
+    assert REPORT.texts == ["phrase"] and RERANK.texts == ["weight"]  # of a feature, such as wt_=~/
 
 
 def test_flags_may_come_from_a_file(tmp_path):

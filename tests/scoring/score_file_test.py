@@ -19,6 +19,7 @@ from keras_encdec.datasets import libreoffice_en_fr
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.scoring import TextScorer, score_file
+from keras_encdec.scoring.pair_scorer import UnknownWords
 
 TABLES = pathlib.Path(__file__).parents[3] / "shared" / "data" / "tables"
 
@@ -243,6 +244,11 @@ def test_unknown_words_are_counted_and_many_are_warned_of(forward_scorer, revers
     assert [notice[:50] for notice in summary.notices if "warning" in notice] == [
         "warning: most of the target words are unknown to t"
     ] * 2
+
+
+def test_a_name_in_a_long_text_is_no_reason_to_warn_of_capital_letters():
+    few, many = (UnknownWords("model", "source", words, 1, in_lower_case=1) for words in (99, 100))
+    assert few.warnings("scores", "the file") and not many.warnings("scores", "the file")
 
 
 @pytest.mark.parametrize("shard_lines", [None, 1])
