@@ -7,7 +7,8 @@ from keras import ops
 
 from keras_encdec.backend.types import Tensor
 
-#: Number of weights in a block. With their gradients and the optimizer's means, they fit into a processor's cache.
+#: Number of weights in a block. With their gradients and the optimizer's means, they fit into a processor's cache
+#: (`benchmarks/run.py`, training).
 BLOCK = 2**18
 
 Update = Callable[[keras.optimizers.Optimizer, Sequence[keras.Variable], Sequence[Tensor], float], None]

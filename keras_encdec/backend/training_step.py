@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from keras_encdec.backend.cuda_graphs import RecordedSteps
 
 Begin = Callable[[Shapes], object]
-# With fewer weights, choosing the products takes PyTorch longer than they do.
+# With fewer weights, choosing the products takes PyTorch longer than oneDNN saves (`benchmarks/run.py`, training).
 FEWEST_WEIGHTS = 1_000_000
 
 
@@ -124,7 +124,8 @@ def _speed_up_torch(model: keras.Model) -> None:
     from keras_encdec.backend.torch_updates import update_by_blocks
 
     update_by_blocks(model.optimizer)
-    if sum(math.prod(variable.shape) for variable in model.trainable_variables) < FEWEST_WEIGHTS:
+    weights = sum(math.prod(variable.shape) for variable in model.trainable_variables)
+    if weights < FEWEST_WEIGHTS or model.compute_dtype != "float32":
         return
 
     def with_onednn(step: Callable[[Structure], Structure]) -> Callable[[Structure], Structure]:
