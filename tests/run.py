@@ -9,22 +9,18 @@
 What a backend computes is tested with all three. What is the same with all of them is tested with PyTorch, whose small
 trainings and searches need no tracing. TensorFlow also runs exports, commands and one training of each kind of model.
 
-JAX's and PyTorch's tests run beside TensorFlow's, at a low priority: they take the time in which its tests wait for
-servers, processes and signals. What they print follows when its tests have ended. A failure with one backend does not
-keep the others from running. A few tests that failed run once more at the end, alone: those that pass then are listed,
-because a test should not depend on what runs beside it. Exits with 1 if anything failed again.
+A failure with one backend does not keep the others from running. A few tests that failed run once more at the end,
+alone: those that pass then are listed, because a test should not depend on what runs beside it. Exits with 1 if
+anything failed again.
 """
 
 import argparse
 import os
 import pathlib
-import queue
 import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 
 TESTS = pathlib.Path(__file__).parent
 BACKENDS = "tensorflow", "jax", "torch"
@@ -116,31 +112,24 @@ def parts(backend: str, older_processor: bool = False) -> list[str]:
     return [str(TESTS / name) for name in names]
 
 
-def run(
-    backend: str,
-    arguments: list[str],
-    environment: dict[str, str],
-    show: Callable[[str], object] = lambda line: print(line, end="", flush=True),
-    command: Sequence[str] = PYTEST,
-) -> list[str]:
+def run(backend: str, arguments: list[str], environment: dict[str, str], command: Sequence[str] = PYTEST) -> list[str]:
     """Runs pytest with one backend.
 
     Args:
         backend: str.
         arguments: list of str, of pytest.
         environment: dict, variables in addition to those of this process.
-        show: called with each line that pytest prints, with its line feed. Defaults to printing it.
         command: list of str, that runs pytest.
 
     Returns:
         Lines that name the failures; empty if all tests passed.
     """
     environment = {**os.environ, **environment, "KERAS_BACKEND": backend}
-    show(f"\nKERAS_BACKEND={backend}\n")
+    print(f"\nKERAS_BACKEND={backend}", flush=True)
     failures = []
     with subprocess.Popen([*command, *arguments], env=environment, stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout:
-            show(line)
+            print(line, end="", flush=True)
             if line.startswith(("FAILED ", "ERROR ")):
                 failures.append(f"{backend}: {line.rstrip()}")
     if process.returncode and not failures:
@@ -148,39 +137,11 @@ def run(
     return failures
 
 
-def run_all(runs: list[tuple[str, list[str]]], environment: dict[str, str]) -> list[str]:
-    """Runs pytest with the first backend, and beside it with the others, one after the other.
-
-    Args:
-        runs: list of pairs of a backend and the arguments of pytest.
-        environment: see `run`.
-
-    Returns:
-        Lines that name the failures.
-    """
-    later: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-    # Without `nice`, the runs share the processors equally.
-    command = ["nice", "-n", "10", *PYTEST] if shutil.which("nice") else PYTEST
-
-    def run_beside() -> list[str]:
-        try:
-            return [failure for each in runs[1:] for failure in run(*each, environment, later.put, command)]
-        finally:
-            later.put(None)
-
-    with ThreadPoolExecutor(1) as executor:
-        others = executor.submit(run_beside)
-        failures = run(*runs[0], environment)
-        for line in iter(later.get, None):
-            print(line, end="", flush=True)
-        return failures + others.result()
-
-
 def run_again(failures: list[str], environment: dict[str, str]) -> list[str]:
     """Runs the tests that failed once more, alone and one after the other.
 
     Args:
-        failures: list of str, what `run_all` returned.
+        failures: list of str, what `run` returned for all backends.
         environment: see `run`.
 
     Returns:
@@ -220,7 +181,7 @@ def main() -> int:
         backends = [options.backend] if options.backend else BACKENDS
         runs = [(backend, parts(backend, options.older_processor)) for backend in backends]
     environment = OLDER_PROCESSOR if options.older_processor else {}
-    failures = run_all(runs, environment)
+    failures = [failure for backend, arguments in runs for failure in run(backend, arguments, environment)]
     remaining = run_again(failures, environment)
     if failures != remaining:
         print("\n".join(["", f"{len(failures)} failures beside other tests:", *failures]))
