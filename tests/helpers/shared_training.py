@@ -70,6 +70,8 @@ def launch(folder, backend, workers=False):
 
 def main(folder):
     """Trains both runs."""
+    if hasattr(os, "sched_setaffinity"):  # processes that wait for each other take long on one processor
+        os.sched_setaffinity(0, range(os.cpu_count()))
     from keras_encdec.backend.startup import lean_imports
 
     with lean_imports():
