@@ -45,11 +45,24 @@ def update_by_blocks(optimizer: keras.optimizers.Optimizer) -> None:
     optimizer._parallel_update_step = update_step
 
 
-def _blocks(gradient: Tensor, *changed: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """Yields the same block of some tensors of one shape: views of all but the gradient, which are changed in place."""
-    if not all(tensor.is_contiguous() for tensor in changed):  # then no views, but copies
-        return iter([(gradient, *changed)])
-    return zip(gradient.reshape(-1).split(BLOCK), *(tensor.view(-1).split(BLOCK) for tensor in changed), strict=True)
+def _blocks(
+    optimizer: keras.optimizers.Optimizer,
+    variables: Sequence[keras.Variable],
+    gradients: Sequence[Tensor],
+    *means: Sequence[keras.Variable],
+) -> Iterator[tuple[Tensor, ...]]:
+    """Yields the blocks of each gradient, its variable and the optimizer's means of it.
+
+    All but the gradients are views, which are changed in place.
+    """
+    for variable, gradient in zip(variables, gradients, strict=True):
+        index = optimizer._get_variable_index(variable)
+        changed = [variable.value, *(kept[index].value for kept in means)]
+        if all(tensor.is_contiguous() for tensor in changed):
+            flat = [gradient.reshape(-1), *(tensor.view(-1) for tensor in changed)]
+            yield from zip(*(tensor.split(BLOCK) for tensor in flat), strict=True)
+        else:  # a block would be a copy
+            yield gradient, *changed
 
 
 def _update_adadelta(
@@ -59,14 +72,12 @@ def _update_adadelta(
     learning_rate: float,
 ) -> None:
     rho, epsilon = optimizer.rho, optimizer.epsilon
-    for variable, gradient in zip(variables, gradients, strict=True):
-        index = optimizer._get_variable_index(variable)
-        means = optimizer._accumulated_grads[index].value, optimizer._accumulated_delta_vars[index].value
-        for g, weights, squares, squared_steps in _blocks(gradient, variable.value, *means):
-            squares.mul_(rho).addcmul_(g, g, value=1 - rho)
-            step = (squared_steps + epsilon).div_(squares + epsilon).sqrt_().mul_(g)
-            squared_steps.mul_(rho).addcmul_(step, step, value=1 - rho)
-            weights.add_(step, alpha=-learning_rate)
+    means = optimizer._accumulated_grads, optimizer._accumulated_delta_vars
+    for g, weights, squares, squared_steps in _blocks(optimizer, variables, gradients, *means):
+        squares.mul_(rho).addcmul_(g, g, value=1 - rho)
+        step = (squared_steps + epsilon).div_(squares + epsilon).sqrt_().mul_(g)
+        squared_steps.mul_(rho).addcmul_(step, step, value=1 - rho)
+        weights.add_(step, alpha=-learning_rate)
 
 
 def _update_adam(
@@ -80,10 +91,8 @@ def _update_adam(
     number, *bases = (ops.cast(value, variables[0].dtype) for value in (optimizer.iterations + 1, beta_1, beta_2))
     left_1, left_2 = (1 - ops.power(base, number) for base in bases)
     rate = learning_rate * float(ops.sqrt(left_2) / left_1)
-    for variable, gradient in zip(variables, gradients, strict=True):
-        index = optimizer._get_variable_index(variable)
-        means = optimizer._momentums[index].value, optimizer._velocities[index].value
-        for g, weights, mean, squares in _blocks(gradient, variable.value, *means):
-            mean.mul_(beta_1).add_(g, alpha=1 - beta_1)
-            squares.mul_(beta_2).addcmul_(g, g, value=1 - beta_2)
-            weights.addcdiv_(mean, squares.sqrt().add_(optimizer.epsilon), value=-rate)
+    means = optimizer._momentums, optimizer._velocities
+    for g, weights, mean, squares in _blocks(optimizer, variables, gradients, *means):
+        mean.mul_(beta_1).add_(g, alpha=1 - beta_1)
+        squares.mul_(beta_2).addcmul_(g, g, value=1 - beta_2)
+        weights.addcdiv_(mean, squares.sqrt().add_(optimizer.epsilon), value=-rate)
