@@ -7,7 +7,7 @@ from typing import NamedTuple
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats.encodings import without_mark
 from keras_encdec.formats.nbest_line import append_features, check_new_features, feature_names, parse_nbest_line
-from keras_encdec.formats.pair_format import DECIMAL_COLUMNS, AnyRecord, Column, ColumnKind, PairFormat, Record
+from keras_encdec.formats.pair_format import DECIMAL_COLUMNS, Column, ColumnKind, PairFormat, Record
 from keras_encdec.formats.plain_text import Sentences, read_sentences
 from keras_encdec.formats.record_reader import LineRecord, MalformedLine, RecordReader
 from keras_encdec.runtime.input_lines import InputLines
@@ -172,7 +172,7 @@ class NBestFormat(PairFormat):
     def group(self, raw: bytes) -> bytes | None:
         return raw.partition(b"|||")[0].strip()
 
-    def check_columns(self, reader: RecordReader[AnyRecord], columns: Sequence[Column]) -> Iterator[AnyRecord]:
+    def check_columns(self, reader: RecordReader[Record], columns: Sequence[Column]) -> Iterator[Record]:
         named = [column.name for column in columns if column.kind is ColumnKind.LOG_PROB]  # by --feature_name
         others = [column.name for column in columns if column.name not in named]
         for record in reader:

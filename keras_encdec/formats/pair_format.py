@@ -6,7 +6,7 @@ import enum
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import FilePath
@@ -100,9 +100,6 @@ class Record(Protocol):
     def _replace(self, *, problem: str | None) -> Self:
         """Returns a copy with a problem."""
 
-
-#: The type of the records of a format's reader.
-AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 # Number of lines that `check_beginning` reads, in about a hundredth of a second.
 BEGINNING = 1000
@@ -285,7 +282,7 @@ class PairFormat(abc.ABC):
         """
         return self.add_columns(record, columns, [self.column_texts[column.kind].neutral for column in columns])
 
-    def check_columns(self, reader: RecordReader[AnyRecord], columns: Sequence[Column]) -> Iterator[AnyRecord]:
+    def check_columns(self, reader: RecordReader[Record], columns: Sequence[Column]) -> Iterator[Record]:
         """Yields the records of a reader, and checks that columns can be added to each line.
 
         Raises:
