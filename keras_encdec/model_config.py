@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from keras_encdec import __version__
 from keras_encdec.errors import FilePath, InputError, shortened
-from keras_encdec.runtime.files import file_checksum, is_url
+from keras_encdec.runtime.files import exists, file_checksum, is_url, resolved
 from keras_encdec.runtime.open_output import write_file
 from keras_encdec.runtime.remote_folders import local_copy
 from keras_encdec.runtime.settings_files import Json, read_parsed
@@ -30,6 +30,17 @@ def packaged_models() -> list[str]:
     return sorted(path.parent.name for path in PACKAGED.glob(f"*/{CONFIG}"))
 
 
+def is_packaged(model: FilePath) -> bool:
+    """Whether a model is given as the name of a packaged model: nothing in the working directory has this name."""
+    return os.fspath(model) in packaged_models() and not os.path.lexists(model)
+
+
+def resolved_or_packaged(file: FilePath, name: str) -> str:
+    """Returns the path that a file names, see `resolved`; the name of a packaged model unless the path exists."""
+    path = resolved(file, name)
+    return name if name in packaged_models() and not exists(path) else path
+
+
 def model_path(model: FilePath) -> pathlib.Path:
     """Finds the directory of a model that is given as a path, or as the name of a packaged model.
 
@@ -50,7 +61,7 @@ def model_path(model: FilePath) -> pathlib.Path:
     if is_url(model):
         return local_copy(os.fspath(model))
     path = pathlib.Path(model)
-    return PACKAGED / path if os.fspath(model) in packaged_models() and not os.path.lexists(path) else path
+    return PACKAGED / path if is_packaged(model) else path
 
 
 def short_name(folder: FilePath) -> str:

@@ -15,7 +15,7 @@ from keras_encdec.model_config import (
     PACKAGED,
     VOCABULARIES,
     WEIGHTS,
-    packaged_models,
+    is_packaged,
     read_model_config,
     task_folder,
 )
@@ -158,8 +158,7 @@ def begin_files(
 
 
 def _absolute(path: str) -> str:
-    is_name = path == STANDARD_STREAM or (path in packaged_models() and not os.path.lexists(path))
-    return path if is_name else absolute(path)
+    return path if path == STANDARD_STREAM or is_packaged(path) else absolute(path)
 
 
 def save_settings(folder: pathlib.Path, config: TrainingConfig, data: TrainingData) -> None:

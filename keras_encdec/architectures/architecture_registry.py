@@ -22,9 +22,9 @@ from keras_encdec.architectures.configurations import (
 )
 from keras_encdec.configuration import Configuration, ConfigurationError
 from keras_encdec.errors import FilePath, InputError, shortened
-from keras_encdec.model_config import packaged_models
+from keras_encdec.model_config import resolved_or_packaged
 from keras_encdec.registry import Registry
-from keras_encdec.runtime.files import STANDARD_STREAM, exists, resolved
+from keras_encdec.runtime.files import STANDARD_STREAM
 from keras_encdec.runtime.settings_files import read_parsed
 
 
@@ -123,8 +123,7 @@ class Preset:
         return config_class.with_paths(values, self._from_folder)
 
     def _from_folder(self, name: str) -> str:
-        path = resolved(self.path, name)
-        return name if name == STANDARD_STREAM or (name in packaged_models() and not exists(path)) else path
+        return name if name == STANDARD_STREAM else resolved_or_packaged(self.path, name)
 
     def model_with(self, given: Mapping[str, object]) -> dict[str, object]:
         """Returns the preset's hyper-parameters of the model, overridden by the given ones.

@@ -26,8 +26,8 @@ from keras_encdec.formats import InputLines
 from keras_encdec.formats.feature_weights import DECODER_FEATURES
 from keras_encdec.formats.nbest_line import parse_features, parse_nbest_line
 from keras_encdec.formats.record_reader import MalformedLine
-from keras_encdec.model_config import model_path, packaged_models
-from keras_encdec.runtime.files import exists, is_file, is_url, resolved
+from keras_encdec.model_config import model_path, resolved_or_packaged
+from keras_encdec.runtime.files import is_file, is_url, resolved
 from keras_encdec.runtime.settings_files import check_exists, read_toml
 
 # The features that `counts` adds.
@@ -94,9 +94,8 @@ class _Reader:
         section = f"features.{name}"
         table = dict(self._table(section, values))
         model, training, data = (self._table(f"{section}.{part}", table.get(part, {})) for part in TABLES)
-        initial = training.get("initial_model")
-        if not isinstance(initial, str) or initial not in packaged_models() or exists(resolved(self._path, initial)):
-            training = self._with_paths(training, ("initial_model",))
+        if isinstance(initial := training.get("initial_model"), str):
+            training = {**training, "initial_model": resolved_or_packaged(self._path, initial)}
         data = self._with_paths(data, (*DATA_FILES, "validation"))
         table |= {"model": model, "training": training, "data": data}
         preset = table.get("preset")
