@@ -8,7 +8,7 @@ from typing import NamedTuple
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import FilePath, InputError, quoted, shortened
 from keras_encdec.formats.fields import FIELD_SPACE, finite_number, split_tokens
-from keras_encdec.formats.record_reader import MalformedLine
+from keras_encdec.formats.record_reader import MalformedLine, wrong_number_of_fields
 
 _SEPARATOR = b"|||"
 # An id must fit into an int of C.
@@ -52,10 +52,8 @@ def parse_nbest_line(line: bytes) -> NBestLine:
     """
     fields = [field.strip(FIELD_SPACE) for field in line.split(_SEPARATOR)]
     if not 4 <= len(fields) <= 6:
-        plural = "s" if len(fields) > 1 else ""
-        found = f"found {len(fields)} field{plural}" if line.strip(FIELD_SPACE) else "found a blank line"
-        file = "an n-best list" if found == "found 1 field" else ""
-        raise MalformedLine(found, 'expected 4 to 6 fields separated by "|||"', file)
+        expected = 'expected 4 to 6 fields separated by "|||"'
+        raise wrong_number_of_fields(len(fields), expected, "an n-best list", is_blank=not line.strip(FIELD_SPACE))
     number, hypothesis, features, total = fields[:4]
     if not _ID.fullmatch(number):
         raise MalformedLine(f"found the id {quoted(number)}", "expected the number of a source sentence, from 0")

@@ -9,7 +9,7 @@ from keras_encdec.errors import FilePath, InputError, quoted
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK
 from keras_encdec.formats.fields import FIELD_SPACE, finite_number, split_tokens
 from keras_encdec.formats.pair_format import Column, ColumnKind, ColumnText, PairFormat, Record
-from keras_encdec.formats.record_reader import MalformedLine, RecordReader
+from keras_encdec.formats.record_reader import MalformedLine, RecordReader, wrong_number_of_fields
 from keras_encdec.runtime.input_lines import InputLines
 
 _UNDERSCORE = ord("_")
@@ -67,10 +67,8 @@ def parse_line(line: bytes) -> PhraseTableLine:
     """
     fields = line.split(b"|||", 3)
     if len(fields) < 3:
-        plural = "s" if len(fields) > 1 else ""
-        found = f"found {len(fields)} field{plural}" if line.strip() else "found a blank line"
-        file = "a phrase table" if found == "found 1 field" else ""
-        raise MalformedLine(found, 'expected at least 3 fields separated by "|||"', file)
+        expected = 'expected at least 3 fields separated by "|||"'
+        raise wrong_number_of_fields(len(fields), expected, "a phrase table", is_blank=not line.strip())
     field = fields[2]
     scores = field.split()
     try:

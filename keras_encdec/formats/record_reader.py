@@ -105,6 +105,13 @@ class MalformedLine(ValueError):
         return f"check that the file is {self._file}" if self._file and line == 1 else "repair or remove the line"
 
 
+def wrong_number_of_fields(number: int, expected: str, file: str, is_blank: bool) -> MalformedLine:
+    """Returns the error of a line of fields: with one field on its first line, the file is probably not `file`."""
+    if is_blank:
+        return MalformedLine("found a blank line", expected)
+    return MalformedLine(f"found {number} field{'s' * (number > 1)}", expected, file if number == 1 else "")
+
+
 class PairRecord(NamedTuple):
     """One pair of phrases or sentences.
 
