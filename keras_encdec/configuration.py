@@ -293,6 +293,10 @@ class Configuration:
                 changed[name] = [change(item) if isinstance(item, str) and item else item for item in value]
         return changed
 
+    def paths(self) -> dict[str, Any]:
+        """Returns the given files and folders by name: a path, or a tuple of paths."""
+        return {p.name: value for p in self.hyperparameters() if p.is_path and (value := getattr(self, p.name))}
+
     def to_dict(self) -> dict[str, Any]:
         """Returns the values by name, in a form that `from_dict` reads and that JSON can represent."""
         return {parameter.name: getattr(self, parameter.name) for parameter in self.hyperparameters()}

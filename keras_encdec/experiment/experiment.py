@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from keras_encdec.errors import FilePath
 from keras_encdec.experiment import moses, stage_functions
 from keras_encdec.experiment.experiment_config import (
-    DATA_FILES,
     VALIDATED_ON,
     ExperimentConfig,
     FeatureConfig,
@@ -157,7 +156,7 @@ class _Plan:
         """Returns the n-best lists by part, and the file of the initial weights."""
         baseline = self._config.baseline
         if baseline.system == "lists":
-            files = {name: self._path(path) for name, path in baseline.files.items()}
+            files = {name: self._path(path) for name, path in baseline.paths().items()}
             return {"dev": files["dev_nbest"], "test": files["test_nbest"]}, files["weights"]
         return self._decoder_baseline() if baseline.system == "decoder" else self._moses_baseline()
 
@@ -278,7 +277,7 @@ class _Plan:
         files = self._training_files(feature)
         config, data = feature.training_settings()
         options = data.to_dict()
-        files |= {option: self._path(options.pop(option)) for option in DATA_FILES if options.get(option)}
+        files |= {option: self._path(options.pop(option)) for option in data.paths() if option != "validation"}
         if validation := feature.validation(data):
             files |= zip(VALIDATED_ON[feature.kind], map(self._path, validation), strict=True)
             del options["validation"]

@@ -35,20 +35,20 @@ class DataConfig(Configuration):
         None, "The text that comes with the package, instead of files.", choices=("libreoffice_en_fr",)
     )
     train_source: str | None = hyperparameter(
-        None, "Source side of the training text. Only stages that train on it need it."
+        None, "Source side of the training text. Only stages that train on it need it.", is_path=True
     )
-    train_target: str | None = hyperparameter(None, "Target side of the training text.")
-    dev_source: str | None = hyperparameter(None, "Source sentences to tune on.")
-    dev_target: str | None = hyperparameter(None, "Reference translations of dev_source.")
-    test_source: str | None = hyperparameter(None, "Source sentences to test on.")
-    test_target: str | None = hyperparameter(None, "Reference translations of test_source.")
+    train_target: str | None = hyperparameter(None, "Target side of the training text.", is_path=True)
+    dev_source: str | None = hyperparameter(None, "Source sentences to tune on.", is_path=True)
+    dev_target: str | None = hyperparameter(None, "Reference translations of dev_source.", is_path=True)
+    test_source: str | None = hyperparameter(None, "Source sentences to test on.", is_path=True)
+    test_target: str | None = hyperparameter(None, "Reference translations of test_source.", is_path=True)
 
     def check(self) -> None:
-        files = {name: getattr(self, name) for name in SIDES}
-        if self.dataset and any(files.values()):
+        files = self.paths()
+        if self.dataset and files:
             raise ConfigurationError("found {dataset} and files of text, expected one or the other")
-        for name, path in files.items():
-            if not path and not self.dataset and not name.startswith("train"):
+        for name in SIDES:
+            if name not in files and not self.dataset and not name.startswith("train"):
                 raise ConfigurationError(f"found no {{{name}}}, expected a file")
         if bool(self.train_source) != bool(self.train_target):
             raise ConfigurationError("found one of {train_source} and {train_target}, expected both or neither")
@@ -59,11 +59,9 @@ class DataConfig(Configuration):
         if self.dataset:
             dataset = libreoffice_en_fr()
             return {name: str(getattr(dataset, name)) for name in SIDES}
-        return {name: getattr(self, name) for name in SIDES if getattr(self, name)}
+        return self.paths()
 
 
-# The settings of `[baseline]` that name files or folders.
-BASELINE_FILES = ("phrase_table", "language_model", "dev_nbest", "test_nbest", "weights", "moses_dir")
 # The systems that make their own n-best lists.
 _MAKING = ("decoder", "moses")
 # Settings for making a file, which have no effect if the file is given.
@@ -87,22 +85,30 @@ class BaselineConfig(Configuration):
         "Where the n-best lists come from: files (lists), the package's decoder, or Moses.",
         choices=SYSTEMS,
     )
-    phrase_table: str | None = hyperparameter(None, "Moses phrase table. Default: extracted from the training text.")
+    phrase_table: str | None = hyperparameter(
+        None, "Moses phrase table. Default: extracted from the training text.", is_path=True
+    )
     aligner: str = _declared(ExtractionOptions, "aligner", default=DEFAULT_ALIGNER)
     symmetrization: str = _declared(ExtractionOptions, "symmetrization", default=DEFAULT_SYMMETRIZATION)
     language_model: str | None = hyperparameter(
         None,
         "N-gram language model, an ARPA file or a binary file of KenLM. "
         "Default: estimated from the target side of the training text.",
+        is_path=True,
     )
     ngram_order: int = _declared(
         NgramOptions, "order", help="Order of the language model that is estimated.", maximum=9
     )
-    dev_nbest: str | None = hyperparameter(None, "With lists: the n-best list of the sentences to tune on.")
-    test_nbest: str | None = hyperparameter(None, "With lists: the n-best list of the sentences to test on.")
+    dev_nbest: str | None = hyperparameter(
+        None, "With lists: the n-best list of the sentences to tune on.", is_path=True
+    )
+    test_nbest: str | None = hyperparameter(
+        None, "With lists: the n-best list of the sentences to test on.", is_path=True
+    )
     weights: str | None = hyperparameter(
         None,
         "Weights that tuning begins with: moses.ini, or a file of lines such as LM0= 0.5. Required with lists.",
+        is_path=True,
     )
     nbest_size: int = _declared(DecodingOptions, "nbest_size", help="With decoder or moses: hypotheses per sentence.")
     rounds: int = _declared(
@@ -113,7 +119,7 @@ class BaselineConfig(Configuration):
         "translations; with 1, the initial weights are used.",
     )
     moses_dir: str | None = hyperparameter(
-        None, "With moses: directory of Moses, with its programs in bin/ and its scripts in scripts/."
+        None, "With moses: directory of Moses, with its programs in bin/ and its scripts in scripts/.", is_path=True
     )
 
     def check(self) -> None:
@@ -136,11 +142,6 @@ class BaselineConfig(Configuration):
             if made and getattr(self, made):
                 raise ConfigurationError(f"found {{{name}}} and the file {{{made}}}, expected one of them")
 
-    @property
-    def files(self) -> dict[str, str]:
-        """The given files and directories by name."""
-        return {name: getattr(self, name) for name in BASELINE_FILES if getattr(self, name)}
-
 
 @dataclasses.dataclass(frozen=True)
 class TuningConfig(Configuration):
@@ -153,8 +154,6 @@ class TuningConfig(Configuration):
     )
 
 
-# The settings in a feature's table `data` that name files, apart from those to validate on.
-DATA_FILES = ("source_vocabulary", "target_vocabulary", "alignment", "validation_alignment")
 # The settings in `encdec-train` that name what to train on, which a feature's kind decides.
 _TEXT = ("phrase_table", "tsv", "source", "target", "input", "format")
 # The files of the experiment that a model of each kind is trained and validated on, by their names in TrainingData and
@@ -181,7 +180,7 @@ class FeatureConfig(Configuration):
         "(language_model); or the sentence pair (sentences).",
         choices=KINDS,
     )
-    model_dir: str | None = hyperparameter(None, "A trained model. Default: a model is trained.")
+    model_dir: str | None = hyperparameter(None, "A trained model. Default: a model is trained.", is_path=True)
     preset: str | None = hyperparameter(None, "Preset of the training, by name or as a file.")
     of: str | None = hyperparameter(
         None, "With unknown_words: the feature of kind phrases whose shortlist decides which words are unknown."

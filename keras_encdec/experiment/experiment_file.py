@@ -1,19 +1,17 @@
 """Reads the configuration of an experiment from a TOML file, packaged or the user's own."""
 
 import dataclasses
+import functools
 import os
 import pathlib
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import TypeVar
 
 from keras_encdec.architectures.architecture_registry import TABLES, preset_names, toml_files
 from keras_encdec.configuration import Configuration, ConfigurationError
 from keras_encdec.errors import FilePath, InputError, shortened
 from keras_encdec.experiment.experiment_config import (
-    BASELINE_FILES,
-    DATA_FILES,
-    SIDES,
     BaselineConfig,
     DataConfig,
     ExperimentConfig,
@@ -29,6 +27,8 @@ from keras_encdec.formats.record_reader import MalformedLine
 from keras_encdec.model_config import model_path, resolved_or_packaged
 from keras_encdec.runtime.files import is_file, is_url, resolved
 from keras_encdec.runtime.settings_files import check_exists, read_toml
+from keras_encdec.trainers.training_config import TrainingConfig
+from keras_encdec.trainers.training_data import TrainingData
 
 # The features that `counts` adds.
 COUNTS = ("Unknown0", "Length0")
@@ -68,8 +68,8 @@ class _Reader:
             if name not in sections:
                 raise self._error(f"found the unknown section {shortened(name)}", f"expected {', '.join(sections)}")
         title = values.get("title", pathlib.PurePath(os.fspath(self._path)).stem)
-        data = self._section(DataConfig, "data", values.get("data", {}), SIDES)
-        baseline = self._section(BaselineConfig, "baseline", values.get("baseline", {}), BASELINE_FILES)
+        data = self._section(DataConfig, "data", values.get("data", {}))
+        baseline = self._section(BaselineConfig, "baseline", values.get("baseline", {}))
         features = {
             name: self._feature(name, table)
             for name, table in self._table("features", values.get("features", {})).items()
@@ -94,13 +94,12 @@ class _Reader:
         section = f"features.{name}"
         table = dict(self._table(section, values))
         model, training, data = (self._table(f"{section}.{part}", table.get(part, {})) for part in TABLES)
-        if isinstance(initial := training.get("initial_model"), str):
-            training = {**training, "initial_model": resolved_or_packaged(self._path, initial)}
-        data = self._with_paths(data, (*DATA_FILES, "validation"))
-        table |= {"model": model, "training": training, "data": data}
+        training = TrainingConfig.with_paths(training, functools.partial(resolved_or_packaged, self._path))
+        table |= {"model": model, "training": training, "data": TrainingData.with_paths(data, self._resolved)}
         preset = table.get("preset")
-        from_file = isinstance(preset, str) and preset not in preset_names() and is_file(resolved(self._path, preset))
-        return self._section(FeatureConfig, section, table, ("model_dir", "preset") if from_file else ("model_dir",))
+        if isinstance(preset, str) and preset not in preset_names() and is_file(self._resolved(preset)):
+            table["preset"] = self._resolved(preset)
+        return self._section(FeatureConfig, section, table)
 
     def _check_features(self, config: ExperimentConfig) -> None:
         baseline = _baseline_features(config.baseline)
@@ -150,7 +149,7 @@ class _Reader:
                 )
 
     def _check_files(self, config: ExperimentConfig) -> None:
-        for where, files in (("data", config.data.files), ("baseline", config.baseline.files)):
+        for where, files in (("data", config.data.files), ("baseline", config.baseline.paths())):
             for name, path in files.items():
                 check_exists(path, f"{name} in [{where}]", self._path)
         if config.baseline.moses_dir:
@@ -177,30 +176,23 @@ class _Reader:
                 training, data = feature.training_settings()
             except ConfigurationError as error:
                 raise self._error(f"{error} {where}") from None
-            named = [(name, getattr(data, name)) for name in DATA_FILES if name in feature.data]
-            named += [("validation", path) for path in feature.validation(data)]
+            given = {name: path for name, path in data.paths().items() if name in feature.data}
+            named = [("validation", path) for path in given.pop("validation", ())] + [*given.items()]
             if training.initial_model:
                 initial = training.initial_model
                 named.append(("initial_model", initial if is_url(initial) else model_path(initial)))
             for name, path in named:
-                if path is not None:
-                    check_exists(path, f"{name} {where}", self._path)
+                check_exists(path, f"{name} {where}", self._path)
 
-    def _section(self, kind: type[Section], name: str, values: object, paths: Collection[str] = ()) -> Section:
-        """Makes the configuration of a section. `paths` lists the names of its values that are paths."""
+    def _section(self, kind: type[Section], name: str, values: object) -> Section:
+        """Makes the configuration of a section."""
         try:
-            return kind.from_dict(self._with_paths(self._table(name, values), paths))
+            return kind.from_dict(kind.with_paths(self._table(name, values), self._resolved))
         except ConfigurationError as error:
             raise self._error(f"{error} in [{name}]") from None
 
-    def _with_paths(self, values: Mapping[str, object], names: Collection[str]) -> dict[str, object]:
-        """Returns the values, with relative paths, and lists of them, resolved from the file's directory."""
-        return {**values, **{name: self._with_path(values[name]) for name in names if name in values}}
-
-    def _with_path(self, value: object) -> object:
-        if isinstance(value, list):
-            return [self._with_path(each) for each in value]
-        return resolved(self._path, value) if isinstance(value, str) else value
+    def _resolved(self, path: str) -> str:
+        return resolved(self._path, path)
 
     def _table(self, name: str, values: object) -> Mapping[str, object]:
         if not isinstance(values, dict):
