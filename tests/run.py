@@ -7,7 +7,8 @@
     python tests/run.py --record_durations  the whole suite with TensorFlow; records how long each file takes
 
 What a backend computes is tested with all three. What is the same with all of them is tested with PyTorch, whose small
-trainings and searches need no tracing. TensorFlow also runs exports, commands and one training of each kind of model.
+trainings and searches need no tracing. TensorFlow also runs exports, the commands for training, scoring and generating,
+and one training of each kind of model.
 
 A failure with one backend does not keep the others from running. A few tests that failed run once more at the end,
 alone: those that pass then are listed, because a test should not depend on what runs beside it. Exits with 1 if
@@ -50,22 +51,26 @@ COMPUTED = [
     "benchmarks_test.py::test_the_package_is_measured_with_the_backend",
     "benchmarks_test.py::test_keras_peer_scores_and_trains_on_every_backend",
 ]
-# What only TensorFlow can do, and commands, which most users run with it.
+# What only TensorFlow can do, and what most users do with it.
 ONLY_WITH_TENSORFLOW = [
     "export",
-    "cli",
+    "cli/demo_test.py",
+    "cli/generate_test.py",
+    "cli/score_test.py",
+    "cli/train_test.py::test_a_killed_run_resumes_with_the_same_result",
+    "cli/train_test.py::test_a_terminated_run_keeps_its_checkpoint_and_resumes",
     "compatibility_test.py",
     "contributing_test.py",
     "docs_commands_test.py",
     "packaging_test.py",
 ]
-# Trainings of each kind of model, which TensorFlow traces and compiles in different ways.
+# Trainings of each kind of model, which TensorFlow traces and compiles in different ways, and one by command.
 TRACED = [
-    "trainers/checkpoints_test.py",
+    "cli/train_test.py::test_it_trains_and_resumes",
     "trainers/resumption_test.py::test_training_in_low_precision_without_xla_is_resumed",
-    "trainers/task_training_test.py",
-    "trainers/train_architectures_test.py",
-    "trainers/train_characters_test.py",
+    "trainers/task_training_test.py::test_a_model_directory_has_an_ordinary_model_of_each_task",
+    "trainers/train_architectures_test.py::test_a_language_model_is_trained_and_scores",
+    "trainers/train_architectures_test.py::test_training_as_in_the_thesis_is_resumed_and_averages_its_last_rounds",
     "trainers/train_test.py::test_a_run_reports_its_data_rounds_and_result",
     "trainers/train_test.py::test_the_result_matches_the_saved_history",
     "trainers/train_test.py::test_concurrent_runs_give_the_results_of_separate_runs",
@@ -107,7 +112,10 @@ def parts(backend: str, older_processor: bool = False) -> list[str]:
     if older_processor:
         return [str(TESTS / name) for name in COMPUTED if name.startswith(LAYERS_MODELS_AND_SCORES)]
     if backend == "torch":
-        return [str(TESTS), *DOCTESTS, *(f"--ignore={TESTS / name}" for name in ONLY_WITH_TENSORFLOW)]
+        files = [f"--ignore={TESTS / name}" for name in ONLY_WITH_TENSORFLOW if "::" not in name]
+        # By the names that pytest gives them, which start from the checkout.
+        tests = [f"--deselect={TESTS.name}/{name}" for name in ONLY_WITH_TENSORFLOW if "::" in name]
+        return [str(TESTS), *DOCTESTS, *files, *tests]
     names = COMPUTED + ONLY_WITH_TENSORFLOW + TRACED if backend == "tensorflow" else COMPUTED
     return [str(TESTS / name) for name in names]
 

@@ -139,8 +139,9 @@ def test_pairs_refused_together_with_a_bad_pair_are_sent_again(client, model, ma
         Failure("INTERNAL", "Tensor concat operation failed: tensors have different data types"),
     ],
 )
-def test_a_refusal_that_matches_no_pair_of_the_request_is_retried(client, model, many, out, refusal):
+def test_a_refusal_that_matches_no_pair_of_the_request_is_retried(client, model, many, out, refusal, monkeypatch):
     """However often it comes: the server has merged the request with another, which is at fault."""
+    monkeypatch.setattr("keras_encdec.export.client.connection._FIRST_PAUSE", 0.01)
     model.failures = [refusal] * 9
     succeed(client(f"--input={many}", f"--output={out}/table", "--batch_size=50", "--in_flight=2"))
     assert (out / "table").read_bytes() == expected(many)
