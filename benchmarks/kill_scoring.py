@@ -26,6 +26,7 @@ import time
 from keras_encdec.formats import InputLines, open_output
 
 PROGRAM = pathlib.Path(sys.executable).with_name("encdec-score")
+FEW_LINES = 2 * 32768  # a shard for each of two processes, so that both have started
 WAYS = {
     "one piece": [],
     "shards": ["--shard_lines=131072"],
@@ -46,6 +47,8 @@ def main():
     parser.add_argument("--flags", default="--processes=2", help="flags of the killed command, separated by spaces")
     parser.add_argument("--seed", type=int, default=0, help="random seed of the moments")
     options = parser.parse_args()
+    if options.rates and options.lines <= FEW_LINES:
+        parser.error(f"found --rates with --lines={options.lines}, expected more than {FEW_LINES} lines")
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         repeat(options.table, folder / "table.gz", options.lines)
@@ -145,8 +148,7 @@ def kill(folder, flags, kills, seconds, choose):
 
 def rates(folder, flags, lines, rounds):
     """Prints the rate of each way; returns whether all outputs are the same."""
-    few = 2 * 32768  # a shard for each of two processes, so that both have started
-    repeat(folder / "table.gz", folder / "short.gz", few)
+    repeat(folder / "table.gz", folder / "short.gz", FEW_LINES)
     short = [flags[0], f"--input={folder / 'short.gz'}"]
     figures, same = {way: [] for way in WAYS}, True
     for _ in range(rounds):
@@ -155,7 +157,7 @@ def rates(folder, flags, lines, rounds):
             done = Command([*flags, *extra, f"--output={folder / 'out.gz'}"])
             same = filecmp.cmp(folder / "whole.gz", folder / "out.gz", shallow=False) and same
             names = "seconds", "processor_seconds"
-            per_second = [(lines - few) / max(getattr(done, name) - getattr(start, name), 1e-9) for name in names]
+            per_second = [(lines - FEW_LINES) / max(getattr(done, name) - getattr(start, name), 1e-9) for name in names]
             half = done.memory[len(done.memory) // 2 :]
             figures[way].append((*per_second, half[0] / 1e6, max(half) / 1e6))
             print(f"{way}: {per_second[0]:,.0f} lines/s, {per_second[1]:,.0f} per processor second", flush=True)

@@ -39,6 +39,8 @@ def main():
                     translations = [unescape(line) for line in translations]
                 bleu = metric.score(metric.corpus_counts(translations).sum(axis=0))
                 rate = figures["words_per_second"]
+                if not rate:
+                    raise SystemExit(f"{name} on {backend} translated no word; train the model longer")
                 first = first or rate
                 row = {"who": name, "backend": backend, "dtype": dtype, "bleu": bleu, "words_per_second": rate}
                 rows.append({**row, "ratio": rate / first, "peak_mb": figures["peak_mb"]})
