@@ -54,7 +54,6 @@ COMPUTED = [
 # What only TensorFlow can do, and what most users do with it.
 ONLY_WITH_TENSORFLOW = [
     "export",
-    "cli/demo_test.py",
     "cli/generate_test.py",
     "cli/score_test.py",
     "cli/train_test.py::test_a_killed_run_resumes_with_the_same_result",
