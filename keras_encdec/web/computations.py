@@ -5,18 +5,12 @@ import collections
 import concurrent.futures
 import time
 from collections.abc import Callable, Hashable
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 
 _Result = TypeVar("_Result")
 
 # Maximum number of waiting requests. They run one at a time because each uses all processors.
 MOST_WAITING = 32
-
-
-class _Cancellable(Protocol):
-    """A Future of any result."""
-
-    def cancel(self) -> bool: ...
 
 
 class Computations:
@@ -28,7 +22,7 @@ class Computations:
 
     def __init__(self) -> None:
         self._executor = concurrent.futures.ThreadPoolExecutor(1, "computations")
-        self._latest: dict[Hashable, _Cancellable] = {}
+        self._latest: dict[Hashable, concurrent.futures.Future[Any]] = {}
         self._waiting = 0
 
     def submit(self, function: Callable[[], _Result]) -> concurrent.futures.Future[_Result]:
