@@ -1,4 +1,4 @@
-"""Generates the targets of a file window by window, and writes them with their alignments."""
+"""Generates the targets of a file window by window, and writes them with their alignments, in any format."""
 
 import functools
 from collections import Counter
@@ -11,13 +11,15 @@ from keras_encdec.decoding.search_batches import LENGTH_FACTOR
 from keras_encdec.decoding.text_generator import TextGenerator, TextHypothesis, UnknownReplacement
 from keras_encdec.errors import FilePath
 from keras_encdec.formats.alignments import alignment_line
-from keras_encdec.formats.encodings import FileEncoding
+from keras_encdec.formats.encodings import FileEncoding, escape
+from keras_encdec.scoring.scoring_options import FEATURE_NAME
 from keras_encdec.text.lexical_shortlist import (
     LexicalShortlist,
     RareTranslations,
     read_dictionary,
     read_translations,
 )
+from keras_encdec.text.tokenizer import SUBWORD_JOINERS
 from keras_encdec.text.vocabulary import UNKNOWN
 
 # Maximum number of words of a sentence from a language model.
@@ -49,7 +51,7 @@ class FileGenerator:
 
     Attributes:
         counts: Counter of the sources' "words" so far, of the "unknown" ones, which are outside the shortlist, and of
-            those "known_by_characters", which are unknown words that the model reads by their characters.
+            the unknown ones that are known "in_lower_case".
 
     Raises:
         ConfigurationError: a ValueError, if the options do not suit the model.
@@ -62,7 +64,7 @@ class FileGenerator:
         self.counts: Counter[str] = Counter()
         self._directory = generator.directories[0]
         self._options, self._input, self._encoding = options, input, FileEncoding(options.encoding)
-        self._writer = options.target_writer(with_source=bool(input), with_count=sampler.needs_draws)
+        self._writer = _WRITERS[options.format](options, with_source=bool(input), with_count=sampler.needs_draws)
         self._link_line = alignment_line(options.alignments, options.alignment_format, output="")
         limit = None if generator.has_source else LANGUAGE_MODEL_LIMIT
         further = {name: getattr(options, name) for name in ("character_beam", "translation_weight")}
@@ -124,8 +126,6 @@ class FileGenerator:
             unknown = vocabulary.encode(words).count(UNKNOWN)
             in_lower_case = vocabulary.known_in_lower_case(words) if unknown else 0
             self.counts.update(words=len(words), unknown=unknown, in_lower_case=in_lower_case)
-            if vocabulary.characters is not None:
-                self.counts["known_by_characters"] += unknown
         self._options.check_unknown("source", self.counts["words"], self.counts["unknown"])
 
 
@@ -149,3 +149,79 @@ def _lexical_shortlist(options: GenerationOptions, generator: TextGenerator) -> 
     return LexicalShortlist.read(
         options.lexical_shortlist, vocabulary, options.shortlist_words, options.frequent_words, options.encoding
     )
+
+
+class TextWriter:
+    """Writes the best target of each source, one per line.
+
+    Args:
+        options: GenerationOptions.
+        with_source: bool. Whether there are sources; a language model has none.
+        with_count: bool. Whether the hypotheses are samples, whose counts are written.
+    """
+
+    def __init__(self, options: GenerationOptions, with_source: bool, with_count: bool) -> None:
+        self._options, self._with_source, self._with_count = options, with_source, with_count
+        self._join = SUBWORD_JOINERS[options.join_subwords] if options.join_subwords else " ".join
+
+    def written(self, hypotheses: Sequence[TextHypothesis]) -> Sequence[TextHypothesis]:
+        """Returns the hypotheses of a source that are written.
+
+        Args:
+            hypotheses: the best first.
+        """
+        return hypotheses[:1]
+
+    def lines(self, number: int, source: str, hypotheses: Sequence[TextHypothesis]) -> str:
+        """Returns the lines to write for a source.
+
+        Args:
+            number: int. Index of the source in the input, from 0.
+            source: str.
+            hypotheses: at least one, the best first.
+        """
+        return self._target(hypotheses[0]) + "\n"
+
+    def _target(self, hypothesis: TextHypothesis) -> str:
+        text = self._join(hypothesis.words)
+        return escape(text) if self._options.escape else text
+
+
+class TsvWriter(TextWriter):
+    """Writes tab-separated lines of source (if any), target, ln p and, for samples, count."""
+
+    def written(self, hypotheses: Sequence[TextHypothesis]) -> Sequence[TextHypothesis]:
+        return hypotheses[: self._options.most]
+
+    def lines(self, number: int, source: str, hypotheses: Sequence[TextHypothesis]) -> str:
+        source_column = [source.replace("\t", " ")] if self._with_source else []
+        rows = []
+        for hypothesis in self.written(hypotheses):
+            count_column = [str(hypothesis.count)] if self._with_count else []
+            rows.append([*source_column, self._target(hypothesis), f"{hypothesis.log_prob:.6f}", *count_column])
+        return "".join("\t".join(row) + "\n" for row in rows)
+
+
+class MosesNBestWriter(TsvWriter):
+    """Writes a Moses n-best list: `number ||| target ||| feature= ln p ||| score`, always with escapes.
+
+    For a model that spells words, the feature has two values: ln p of the words, and ln p of the characters.
+    """
+
+    def lines(self, number: int, source: str, hypotheses: Sequence[TextHypothesis]) -> str:
+        feature = self._options.feature_name or FEATURE_NAME
+        return "".join(
+            f"{number} ||| {escape(self._join(hypothesis.words))}  ||| "
+            f"{feature}= {_values(hypothesis)} ||| {hypothesis.score:.6g}\n"
+            for hypothesis in self.written(hypotheses)
+        )
+
+
+def _values(hypothesis: TextHypothesis) -> str:
+    spelling_log_prob = hypothesis.spelling_log_prob
+    if spelling_log_prob is None:
+        return f"{hypothesis.log_prob:.6f}"
+    return f"{hypothesis.log_prob - spelling_log_prob:.6f} {spelling_log_prob:.6f}"
+
+
+_WRITERS = {"text": TextWriter, "tsv": TsvWriter, "moses_nbest": MosesNBestWriter}

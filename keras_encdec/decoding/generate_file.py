@@ -133,7 +133,8 @@ def _generate_in_order(
         lines = stack.enter_context(InputLines(input)) if input else None
         outputs = [stack.enter_context(open_output(path)) for path in files]
         start = time.monotonic()
-        generator = FileGenerator(_opened(model_dirs, options), sampler, options, input)
+        models = _opened(model_dirs, options)
+        generator = FileGenerator(models, sampler, options, input)
         if lines is None:
             generator.write(generator.search(Window(0, [""])), outputs)
             return GenerationSummary(1, time.monotonic() - start, files[0])
@@ -143,7 +144,8 @@ def _generate_in_order(
             # A window is written during the search for the next.
             for written in in_order(executor, write, searched, ahead=1):
                 read.add(written)
-    return GenerationSummary(read.count, read.seconds, files[0], unknown_words=_unknown_words(generator.counts))
+    unknown_words = _unknown_words(generator.counts, models.directories[0])
+    return GenerationSummary(read.count, read.seconds, files[0], unknown_words=unknown_words)
 
 
 def _generate_in_shards(
@@ -168,13 +170,13 @@ def _generate_in_shards(
         options.check_unknown("source", counts["words"], counts["unknown"])
 
     run = run_in_shards(job, options.open_engine(), work, check=check, progress=progress, show=show)
-    summary = run.written.count, run.written.seconds, files[0], _unknown_words(counts)
+    summary = run.written.count, run.written.seconds, files[0], _unknown_words(counts, directories[0])
     return GenerationSummary(*summary, before=run.before)
 
 
-def _unknown_words(counts: Counter[str]) -> UnknownWords:
-    by_characters = bool(counts["known_by_characters"])
-    return UnknownWords("model", "input", counts["words"], counts["unknown"], by_characters, counts["in_lower_case"])
+def _unknown_words(counts: Counter[str], directory: ModelDirectory) -> UnknownWords:
+    reads_characters = directory.source_vocabulary.characters is not None
+    return UnknownWords("model", "input", counts["words"], counts["unknown"], reads_characters, counts["in_lower_case"])
 
 
 class ShardGenerator:

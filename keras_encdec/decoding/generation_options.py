@@ -5,12 +5,11 @@ from collections.abc import Sequence
 
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.decoding.sampler import Sampler
-from keras_encdec.decoding.target_files import TARGET_WRITERS, TextWriter
 from keras_encdec.errors import FilePath
 from keras_encdec.formats.alignments import check_has_attention
 from keras_encdec.formats.fields import LARGEST
 from keras_encdec.formats.nbest_line import check_feature_name
-from keras_encdec.scoring.scoring_options import DTYPES, FEATURE_NAME
+from keras_encdec.scoring.scoring_options import DTYPES
 from keras_encdec.task_options import (
     AlignmentOptions,
     EncodingOption,
@@ -56,7 +55,7 @@ class GenerationOptions(
         "text",
         "text: the best target of each source, one per line. tsv: lines of source (if any), target, ln p and, for "
         "samples, count. moses_nbest: a Moses n-best list.",
-        choices=tuple(TARGET_WRITERS),
+        choices=("text", "tsv", "moses_nbest"),
         group="form of the output",
     )
     most: int | None = hyperparameter(
@@ -196,12 +195,6 @@ class GenerationOptions(
         check_has_attention(self.alignments, has_attention)
         if self.replace_unknown:
             check_can_replace_unknown(has_attention, has_attention or first.has_position_words)
-
-    def target_writer(self, with_source: bool, with_count: bool) -> TextWriter:
-        """Returns the TextWriter of the format, see `TARGET_WRITERS`."""
-        name = FEATURE_NAME if self.feature_name is None else self.feature_name
-        join = SUBWORD_JOINERS[self.join_subwords] if self.join_subwords else " ".join
-        return TARGET_WRITERS[self.format](self.escape, self.most, with_source, with_count, name, join)
 
 
 def check_together(options: GenerationOptions, sampler: Sampler) -> None:

@@ -12,8 +12,8 @@ from recurrent_toys import padded
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding import BeamSampler, Generator, GreedySampler, RandomSampler
+from keras_encdec.decoding.file_generator import MosesNBestWriter
 from keras_encdec.decoding.generation_options import GenerationOptions, check_together
-from keras_encdec.decoding.target_files import MosesNBestWriter
 from keras_encdec.decoding.text_generator import TextHypothesis
 from keras_encdec.decoding.unknown_speller import LOWEST_LOG_PROB, _Translations
 from keras_encdec.models.spelling_rules import SpellingRules
@@ -206,7 +206,7 @@ def test_translations_are_refused_for_samples_and_for_models_that_spell_no_words
 
 
 def test_a_moses_list_has_ln_p_of_words_and_of_characters():
-    writer = MosesNBestWriter(False, None, True, False, "RNN0")
+    writer = MosesNBestWriter(GenerationOptions(), with_source=True, with_count=False)
     hypothesis = TextHypothesis(["a"], -3.5, -3.0, 1, ["b"], spelling_log_prob=-1.25)
     assert writer.lines(7, "b", [hypothesis]) == "7 ||| a  ||| RNN0= -2.250000 -1.250000 ||| -3\n"
 
