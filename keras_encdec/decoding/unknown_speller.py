@@ -12,9 +12,8 @@ from keras_encdec.data import pad
 from keras_encdec.data.rare_word_batches import local_sources
 from keras_encdec.decoding.beam_sampler import BeamSampler
 from keras_encdec.decoding.ensemble import Ensemble, EnsembleMemory, EnsembleState
-from keras_encdec.decoding.rescoring import with_full_scores
 from keras_encdec.decoding.sampler import Sampler
-from keras_encdec.decoding.search import Hypothesis, Search
+from keras_encdec.decoding.search import Hypothesis, Search, with_full_scores
 from keras_encdec.decoding.search_batches import SearchBatch, SearchRequests
 from keras_encdec.decoding.search_functions import EnsembleCall, SearchFunctions
 from keras_encdec.models.contract import Decoder
