@@ -1,4 +1,4 @@
-"""Compiled calls of a layer without gradients, and when to shrink a batch."""
+"""Compiled calls of a layer or a function without gradients, and when to shrink a batch."""
 
 import collections
 import contextlib
@@ -52,6 +52,24 @@ def compiled_call(layer: keras.layers.Layer) -> Callable[..., Structure]:
             return outputs
 
     return call
+
+
+class LayerFunction(keras.layers.Layer):
+    """A function that uses the weights of other layers, as a layer without weights of its own, for `compiled_call`.
+
+    Args:
+        function: callable that takes structures of tensors by position.
+        *layers: `keras.layers.Layer`, those whose weights it uses.
+    """
+
+    def __init__(self, function: Callable[..., Structure], *layers: keras.layers.Layer) -> None:
+        # No autocast: the tensors of a state have different dtypes.
+        super().__init__(name="function", dtype="float32", autocast=False)
+        self.function, self.layers = function, list(layers)
+        self.built = True
+
+    def call(self, *inputs: Structure) -> Structure:
+        return self.function(*inputs)
 
 
 def power_of_two(number: int, least: int = 1) -> int:

@@ -1,16 +1,17 @@
 """The compiled functions that a search calls: the start of an ensemble, and its step together with a sampler's."""
 
+import functools
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from typing import TypeAlias
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_encdec.backend.compiled_call import BatchReduction, compiled_call
+from keras_encdec.backend.compiled_call import BatchReduction, LayerFunction, compiled_call
 from keras_encdec.backend.types import SearchState, Structure, Tensor
-from keras_encdec.decoding.ensemble import Ensemble, EnsembleCandidates, EnsembleMemory, EnsembleState
+from keras_encdec.decoding.ensemble import Ensemble, EnsembleMemory, EnsembleState
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.search_batches import Candidates, words_of_columns
 from keras_encdec.models.word_tables import WordTables
@@ -36,13 +37,13 @@ class SearchFunctions:
 
     def __init__(self, ensemble: Ensemble) -> None:
         self._ensemble = ensemble
-        self.start = compiled_call(_Start(ensemble))
-        self._candidate_weights = compiled_call(_CandidateWeights(ensemble))
+        self.start = compiled_call(LayerFunction(ensemble.start, ensemble))
+        self._candidate_weights = compiled_call(LayerFunction(ensemble.candidate_weights, ensemble))
         self.has_attention = ensemble.has_attention
         # A step multiplies by about half of a model's weights: those of the decoder, few of which are embeddings.
         self.batches = BatchReduction(ensemble.count_params() // 2, LEAST_ROWS)
         #: Function `(previous, words, state, memory)`: ln p of given words `(sources, rows)`, and the next state.
-        self.log_probs = compiled_call(_LogProbs(ensemble))
+        self.log_probs = compiled_call(LayerFunction(functools.partial(_log_probs, ensemble), ensemble))
         self._steps: dict[Hashable, Callable[..., Structure]] = {}
         self._making_step = threading.Lock()
 
@@ -86,41 +87,24 @@ class SearchFunctions:
         return {"words": candidates.words, "weights": self._candidate_weights(*candidates)}
 
 
-class EnsembleCall(keras.layers.Layer):
-    """Base of the calls of an ensemble that are compiled."""
-
-    def __init__(self, ensemble: Ensemble, name: str = "ensemble_call") -> None:
-        # No autocast: the tensors of the state have different dtypes.
-        super().__init__(name=name, dtype="float32", autocast=False)
-        self.ensemble = ensemble
-        self.built = True
-
-
-class _Start(EnsembleCall):
-    def call(
-        self, source: Tensor, characters: Sequence[Tensor], tables: WordTables
-    ) -> tuple[EnsembleState, EnsembleMemory]:
-        return self.ensemble.start(source, characters, tables)
+def _log_probs(
+    ensemble: Ensemble,
+    previous: Tensor,
+    words: Tensor,
+    state: EnsembleState,
+    memory: EnsembleMemory,
+    tables: WordTables,
+) -> tuple[Tensor, EnsembleState]:
+    log_probs, state = ensemble.next_log_probs(ops.reshape(previous, (-1,)), state, memory, tables=tables)
+    chosen = ops.take_along_axis(ops.cast(log_probs, "float32"), ops.reshape(words, (-1, 1)), axis=1)
+    return ops.reshape(chosen, ops.shape(words)), state
 
 
-class _LogProbs(EnsembleCall):
-    def call(
-        self, previous: Tensor, words: Tensor, state: EnsembleState, memory: EnsembleMemory, tables: WordTables
-    ) -> tuple[Tensor, EnsembleState]:
-        log_probs, state = self.ensemble.next_log_probs(ops.reshape(previous, (-1,)), state, memory, tables=tables)
-        chosen = ops.take_along_axis(ops.cast(log_probs, "float32"), ops.reshape(words, (-1, 1)), axis=1)
-        return ops.reshape(chosen, ops.shape(words)), state
-
-
-class _CandidateWeights(EnsembleCall):
-    def call(self, words: Tensor, allowed: Tensor) -> EnsembleCandidates:
-        return self.ensemble.candidate_weights(words, allowed)
-
-
-class _Step(EnsembleCall):
+class _Step(keras.layers.Layer):
     def __init__(self, ensemble: Ensemble, sampler: Sampler, with_attention: bool) -> None:
-        super().__init__(ensemble, name="step")
-        self.sampler, self.with_attention = sampler, with_attention
+        super().__init__(name="step", dtype="float32", autocast=False)  # see `LayerFunction`
+        self.ensemble, self.sampler, self.with_attention = ensemble, sampler, with_attention
+        self.built = True
 
     def call(
         self,

@@ -1,12 +1,13 @@
 """Spelling of the unknown words of generated targets, character by character."""
 
+import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from keras import ops
 
-from keras_encdec.backend.compiled_call import compiled_call, power_of_two
+from keras_encdec.backend.compiled_call import LayerFunction, compiled_call, power_of_two
 from keras_encdec.backend.types import Tensor
 from keras_encdec.data import pad
 from keras_encdec.data.rare_word_batches import local_sources
@@ -15,7 +16,7 @@ from keras_encdec.decoding.ensemble import Ensemble, EnsembleMemory, EnsembleSta
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.search import Hypothesis, Search, with_full_scores
 from keras_encdec.decoding.search_batches import SearchBatch, SearchRequests
-from keras_encdec.decoding.search_functions import EnsembleCall, SearchFunctions
+from keras_encdec.decoding.search_functions import SearchFunctions
 from keras_encdec.models.contract import Decoder
 from keras_encdec.models.spelling_rules import SpellingRules
 from keras_encdec.models.word_tables import NO_TABLES, WordTables
@@ -57,7 +58,7 @@ class UnknownSpeller:
 
     def __init__(self, ensemble: Ensemble, rules: SpellingRules | None = None) -> None:
         self._models = ensemble.models
-        self._first_states = compiled_call(_FirstStates(ensemble))
+        self._first_states = compiled_call(LayerFunction(functools.partial(_first_states, ensemble), ensemble))
         self._functions = SearchFunctions(_CharacterEnsemble(ensemble, rules or SpellingRules()))
 
     def spelled(
@@ -258,14 +259,15 @@ class _Translations:
             return float(np.logaddexp(spelling, np.log(self._weight * translated)))
 
 
-class _FirstStates(EnsembleCall):
-    def call(self, source: Tensor, characters: list[Tensor], target: Tensor, positions: Tensor) -> Tensor:
-        states = []
-        for model in self.ensemble.models:
-            encoded = model.encode(source, characters if model.encoder.reader is not None else [])
-            _, first = model.decoder(Decoder.previous_words(target), encoded, spelled_positions=positions)
-            states.append(ops.cast(first, "float32"))
-        return ops.concatenate(states, axis=1)
+def _first_states(
+    ensemble: Ensemble, source: Tensor, characters: list[Tensor], target: Tensor, positions: Tensor
+) -> Tensor:
+    states = []
+    for model in ensemble.models:
+        encoded = model.encode(source, characters if model.encoder.reader is not None else [])
+        _, first = model.decoder(Decoder.previous_words(target), encoded, spelled_positions=positions)
+        states.append(ops.cast(first, "float32"))
+    return ops.concatenate(states, axis=1)
 
 
 class _CharacterEnsemble(Ensemble):

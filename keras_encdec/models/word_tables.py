@@ -2,6 +2,7 @@
 
 import contextlib
 import contextvars
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -9,7 +10,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_encdec.backend.compiled_call import compiled_call
+from keras_encdec.backend.compiled_call import LayerFunction, compiled_call
 from keras_encdec.backend.operations import take_rows
 from keras_encdec.backend.types import Tensor
 
@@ -70,7 +71,7 @@ class WordTableCache:
     """
 
     def __init__(self, models: Sequence["TranslationModel"]) -> None:
-        self._compute = compiled_call(_Tables(models))
+        self._compute = compiled_call(LayerFunction(functools.partial(_all_tables, models), *models))
         sides = [side for model in models for side in (model.encoder, model.decoder) if side.word_table_size]
         self._weights = [weight for side in sides for layer in side.word_layers() for weight in layer.weights]
         # A table costs as much as reading this number of words.
@@ -94,16 +95,10 @@ class WordTableCache:
         return self._tables
 
 
-class _Tables(keras.layers.Layer):
-    def __init__(self, models: Sequence["TranslationModel"]) -> None:
-        super().__init__(name="word_tables", dtype="float32", autocast=False)
-        self.models = list(models)
-        self.built = True
-
-    # Keras does not call a layer without an argument.
-    def call(self, unused: Tensor) -> WordTables:
-        sides = [{"encoder": model.encoder, "decoder": model.decoder} for model in self.models]
-        return {
-            str(number): {name: side.word_tables() if side.word_table_size else [] for name, side in each.items()}
-            for number, each in enumerate(sides)
-        }
+# Keras does not call a layer without an argument.
+def _all_tables(models: Sequence["TranslationModel"], unused: Tensor) -> WordTables:
+    sides = [{"encoder": model.encoder, "decoder": model.decoder} for model in models]
+    return {
+        str(number): {name: side.word_tables() if side.word_table_size else [] for name, side in each.items()}
+        for number, each in enumerate(sides)
+    }

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_encdec.backend.compiled_call import compiled_call, power_of_two
+from keras_encdec.backend.compiled_call import LayerFunction, compiled_call, power_of_two
 from keras_encdec.backend.log_sums import SafeSums, log_sum_exp
 from keras_encdec.backend.loops import counted_loop
 from keras_encdec.backend.operations import store_rows, take_rows
@@ -220,7 +220,8 @@ class WordProductTables:
 
     def __init__(self, model: LanguageModel) -> None:
         self._decoder = model.decoder
-        self._products = compiled_call(_WordProducts(model.decoder, name="word_products", dtype=model.dtype_policy))
+        products = functools.partial(_word_products, model.decoder)
+        self._products = compiled_call(LayerFunction(products, model.decoder))
 
     def contexts_and_table(self, contexts: np.ndarray) -> tuple[np.ndarray, Tensor | None]:
         """Makes the table for contexts, and finds the rows of their words in it.
@@ -248,17 +249,10 @@ class WordProductTables:
         return rows, self._products(np.pad(words.astype(np.int32), (0, room - len(words))))
 
 
-class _WordProducts(keras.layers.Layer):
-    """Computes a decoder's `word_products`, one position after the other. It has no weights of its own."""
-
-    def __init__(self, decoder: Decoder, **kwargs: object) -> None:
-        super().__init__(**kwargs)
-        self.decoder = decoder
-        self.built = True
-
-    def call(self, words: Tensor) -> Tensor:
-        products = self.decoder.word_products(words)
-        return keras.ops.reshape(products, (-1, products.shape[-1]))
+def _word_products(decoder: Decoder, words: Tensor) -> Tensor:
+    """Computes a decoder's `word_products`, one position after the other."""
+    products = decoder.word_products(words)
+    return ops.reshape(products, (-1, products.shape[-1]))
 
 
 class NgramScorer:

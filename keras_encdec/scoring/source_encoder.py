@@ -1,12 +1,13 @@
 """Encoding of many sources: the first states and the memory of the decoder, for any encoder."""
 
+import functools
 from collections.abc import Iterator
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_encdec.backend.compiled_call import compiled_call, power_of_two
+from keras_encdec.backend.compiled_call import LayerFunction, compiled_call, power_of_two
 from keras_encdec.backend.loops import counted_loop
 from keras_encdec.backend.operations import store_rows, take_rows
 from keras_encdec.backend.types import Memory, State, Tensor
@@ -32,7 +33,7 @@ class BatchEncoder:
     """
 
     def __init__(self, model: TranslationModel) -> None:
-        self._call = compiled_call(_Start(model))
+        self._call = compiled_call(LayerFunction(functools.partial(_started, model), model))
         self._specs = model.decoder.state_spec, model.decoder.memory_spec
         self._first_rare_id = None if model.encoder.reader is None else model.source_words + FIRST_WORD
 
@@ -67,17 +68,12 @@ class BatchEncoder:
         return state, memory
 
 
-class _Start(keras.layers.Layer):
-    def __init__(self, model: TranslationModel) -> None:
-        super().__init__(name="start", dtype=model.dtype_policy)
-        self.model = model
-        self.built = True
-
-    def call(self, source: Tensor, characters: list[Tensor], tables: WordTables) -> tuple[State, Memory]:
-        with looking_up(self.model.encoder, tables_of(tables, 0, "encoder")):
-            state, memory = self.model.start(source, characters)
-        decoder = self.model.decoder
-        return _for_numpy(state, decoder.state_spec), _for_numpy(memory, decoder.memory_spec)
+def _started(
+    model: TranslationModel, source: Tensor, characters: list[Tensor], tables: WordTables
+) -> tuple[State, Memory]:
+    with looking_up(model.encoder, tables_of(tables, 0, "encoder")):
+        state, memory = model.start(source, characters)
+    return _for_numpy(state, model.decoder.state_spec), _for_numpy(memory, model.decoder.memory_spec)
 
 
 def _tables(specs: dict[str, TensorSpec], rows: int, steps: int) -> dict[str, np.ndarray]:

@@ -4,18 +4,16 @@ import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-import keras
 import numpy as np
 
 from keras_encdec.analysis.table_sample import Reservoir
 from keras_encdec.analysis.vectors import phrase_vectors
-from keras_encdec.backend.compiled_call import compiled_call
-from keras_encdec.backend.types import Encoded, Tensor
+from keras_encdec.backend.compiled_call import LayerFunction, compiled_call
+from keras_encdec.backend.types import Encoded
 from keras_encdec.data.prepared_pairs import SUMMARY, PreparedPairs
 from keras_encdec.formats import FilePath, PhraseTableReader, escape, model_words
 from keras_encdec.formats.plain_text import read_sentences
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.text.vocabulary import UNKNOWN
 from keras_encdec.trainers.training_files import PREPARED
 
@@ -102,7 +100,7 @@ class Neighbourhood:
         self.phrases = list(phrases)
         self._arrays: list[np.ndarray] = []
         # Without `compiled_call`, JAX would compile the encoder again for each request, and keep every program.
-        self._encode_query = compiled_call(_Encoding(directory.model))
+        self._encode_query = compiled_call(LayerFunction(directory.model.encode, directory.model))
 
     def steps(self) -> Iterator[Callable[[], None]]:
         """Yields functions that encode the phrases in parts. Neighbours are found among the phrases encoded so far."""
@@ -143,15 +141,3 @@ class Neighbourhood:
         array = phrase_vectors(self._directory, texts, encode).array
         array /= np.maximum(np.linalg.norm(array, axis=1, keepdims=True), 1e-12)
         return array
-
-
-class _Encoding(keras.layers.Layer):
-    """The encoder of a model as a layer, for `compiled_call`."""
-
-    def __init__(self, model: TranslationModel) -> None:
-        super().__init__(name="encoding", dtype=model.dtype_policy)
-        self.model = model
-        self.built = True
-
-    def call(self, source: Tensor, characters: Sequence[Tensor]) -> Encoded:
-        return self.model.encode(source, characters)
