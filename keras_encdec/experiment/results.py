@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 
 from keras_encdec.experiment.experiment_config import ExperimentConfig
 from keras_encdec.experiment.stage_runner import StageResult
-from keras_encdec.formats import open_output
 from keras_encdec.runtime.imports import check_extra
 from keras_encdec.runtime.open_output import write_file
 from keras_encdec.runtime.settings_files import Json, write_json
@@ -146,52 +145,45 @@ def _mean_and_deviation(scores: Sequence[float]) -> str:
     return mean if len(scores) == 1 else f"{mean} ± {statistics.stdev(scores):.2f}"
 
 
-# Okabe and Ito chose these colours so that colour-blind readers can distinguish them.
-_DEV, _TEST = "#0072B2", "#D55E00"
-
-
 def draw_results(result: ExperimentResult, folder: str | os.PathLike[str]) -> None:
-    """Writes `results.svg` and `results.png`: the scores of each tuning, and their means.
+    """Writes `results.svg` and `results.png`: the scores of each tuning, and their means, in the style of a report.
 
     Args:
         result: ExperimentResult.
         folder: directory to write to.
 
     Raises:
-        ImportError: if Matplotlib, which the extra `analysis` installs, is not installed.
+        ImportError: if the extra `analysis` is not installed.
     """
-    check_extra("analysis", "The plot", "matplotlib")
-    from matplotlib.figure import Figure
-
-    from keras_encdec.analysis.page.figures import literal
+    check_extra("analysis", "The plot")
+    from keras_encdec.analysis.page.figures import BLUE, VERMILION, drawing_style, literal, new_figure, rendered
 
     rows = result.rows
-    figure = Figure(figsize=(7.2, 1.4 + 0.5 * len(rows)), layout="constrained")
-    axes = figure.subplots()
-    for offset, colour, marker, label in ((-0.13, _DEV, "o", "development"), (0.13, _TEST, "s", "test")):
-        scores = [row.dev if label == "development" else row.test for row in rows]
-        positions = [number + offset for number in range(len(rows))]
-        for position, values in zip(positions, scores, strict=True):
-            axes.plot(values, [position] * len(values), "|", color=colour, markersize=10, alpha=0.6)
-        means = [sum(values) / len(values) for values in scores]
-        axes.plot(means, positions, marker, color=colour, label=label, markersize=6)
-        for mean, position in zip(means, positions, strict=True):
-            axes.annotate(
-                f"{mean:.2f}",
-                (mean, position),
-                (10, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=9,
-                color=colour,
-            )
-    axes.set_yticks(range(len(rows)), [literal(row.name) for row in rows])
-    axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.margins(x=0.12)
-    axes.set_xlabel(f"{result.metric} (0 to 100): mean, and each tuning")
-    axes.grid(axis="x", alpha=0.3)
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside upper right", ncols=2, frameon=False)
-    for name, settings in (("results.svg", {"metadata": {"Date": None}}), ("results.png", {"dpi": 160})):
-        with open_output(pathlib.Path(folder) / name) as file:
-            figure.savefig(file, format=name[-3:], **settings)
+    with drawing_style():
+        figure, axes = new_figure(7.2, 1.4 + 0.5 * len(rows))
+        for offset, colour, marker, label in ((-0.13, BLUE, "o", "development"), (0.13, VERMILION, "s", "test")):
+            scores = [row.dev if label == "development" else row.test for row in rows]
+            positions = [number + offset for number in range(len(rows))]
+            for position, values in zip(positions, scores, strict=True):
+                axes.plot(values, [position] * len(values), "|", color=colour, markersize=10, alpha=0.6)
+            means = [sum(values) / len(values) for values in scores]
+            axes.plot(means, positions, marker, color=colour, label=label, markersize=6)
+            for mean, position in zip(means, positions, strict=True):
+                axes.annotate(
+                    f"{mean:.2f}",
+                    (mean, position),
+                    (10, 0),
+                    textcoords="offset points",
+                    va="center",
+                    fontsize=9,
+                    color=colour,
+                )
+        axes.set_yticks(range(len(rows)), [literal(row.name) for row in rows])
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.margins(x=0.12)
+        axes.set_xlabel(f"{result.metric} (0 to 100): mean, and each tuning")
+        axes.grid(axis="y", visible=False)
+        figure.legend(loc="outside upper right", ncols=2)
+        drawing = rendered(figure)
+    for name, content in (("results.svg", drawing.svg), ("results.png", drawing.png)):
+        write_file(pathlib.Path(folder) / name, content)
