@@ -15,6 +15,7 @@ from keras_encdec.backend.replicas import Compilation, generator_state, set_gene
 from keras_encdec.backend.training_step import evaluation_batches
 from keras_encdec.data import Batches
 from keras_encdec.decoding import Generator
+from keras_encdec.errors import InputError
 from keras_encdec.formats import open_output
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.pruning.pruning_masks import PruningMasks
@@ -149,10 +150,15 @@ class RoundAverage(keras.callbacks.Callback):
             total = [a + b for a, b in zip(total, weights, strict=True)] if total else weights
         return [weight / len(paths) for weight in total], len(paths)
 
-    @property
-    def has_rounds(self) -> bool:
-        """Whether the weights of any round are saved."""
-        return bool(self._files())
+    def check_saved(self) -> None:
+        """Raises InputError if the weights of no round are saved."""
+        if not self._files():
+            raise InputError(
+                "found a run that has ended and saved no rounds",
+                "expected saved rounds to average",
+                "drop --average_rounds, or raise --updates, --epochs or --minutes",
+                self._folder.parent,
+            )
 
     def _files(self) -> list[pathlib.Path]:
         """Lists the files with the weights of a round, in the order of the rounds."""

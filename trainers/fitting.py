@@ -13,7 +13,6 @@ import numpy as np
 from keras_encdec.backend.replicas import Compilation, Replicas, set_generator_state
 from keras_encdec.backend.training_step import evaluation_batches, sync_training_state, training_stream
 from keras_encdec.data import Batches
-from keras_encdec.errors import InputError
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.pruning.pruning_masks import PruningMasks
 from keras_encdec.runtime.progress_state import ProgressRecord
@@ -121,7 +120,7 @@ def fit(
         with replicas.training(), update_reports:
             _run_rounds(state, batches, validation, round_updates, [each for each in callbacks if each], replicas)
     if average and validation and not budget.signal and "averaged_rounds" not in checkpoints.rounds[-1]:
-        _check_saved_rounds(average, folder)
+        average.check_saved()
         if not has_rounds and replicas.is_chief:
             ending.enter_context(end_recorded(folder, budget.updates_done))
         with replicas.training():
@@ -133,16 +132,6 @@ def _updates_at_most(config: TrainingConfig, batches: Batches) -> int | None:
     """Returns the number of updates after which a training ends by `updates` or `epochs`; `None` without either."""
     of_epochs = math.ceil(config.epochs * batches.updates_per_epoch) if config.epochs else None
     return min(filter(None, (config.updates, of_epochs)), default=None)
-
-
-def _check_saved_rounds(average: RoundAverage, folder: pathlib.Path) -> None:
-    if not average.has_rounds:
-        raise InputError(
-            "found a run that has ended and saved no rounds",
-            "expected saved rounds to average",
-            "drop --average_rounds, or raise --updates, --epochs or --minutes",
-            folder,
-        )
 
 
 @contextlib.contextmanager
