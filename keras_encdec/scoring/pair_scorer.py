@@ -2,16 +2,13 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from keras_encdec.formats.pair_format import WordPair
 from keras_encdec.runtime.progress import counted
 from keras_encdec.task_options import HIGH_UNKNOWN_SHARE
-
-if TYPE_CHECKING:
-    from keras_encdec.model_directory import ModelDirectory
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,24 +78,6 @@ class PairScorer(Protocol):
 
     def close(self) -> None:
         """Cancels pending computations: calls in other threads fail, and so do later ones."""
-
-
-class ModelScorer(PairScorer, Protocol):
-    """A PairScorer of a model directory: `TextScorer`, or `DryScorer`, which computes nothing.
-
-    Attributes:
-        directory: ModelDirectory.
-    """
-
-    directory: "ModelDirectory"
-
-    @property
-    def has_attention(self) -> bool:
-        """Whether the model has attention."""
-
-    @property
-    def ngram_counts(self) -> "NgramCounts | None":
-        """The n-grams scored so far; `None` for a model without limited context."""
 
 
 # Share of all words that suggests text in another letter case. A smaller one may be names.

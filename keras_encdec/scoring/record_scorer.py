@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import BinaryIO, Protocol, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeVar
 
 import numpy as np
 
@@ -24,9 +24,12 @@ from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.runtime.progress import Progress
 from keras_encdec.runtime.shards import windows
 from keras_encdec.runtime.workers import in_order, threads
-from keras_encdec.scoring.pair_scorer import ModelScorer, PairScorer, PairScores, ScoreCounts, UnknownWords
+from keras_encdec.scoring.pair_scorer import PairScorer, PairScores, ScoreCounts, UnknownWords
 from keras_encdec.scoring.scoring_options import ScoringOptions, score_columns
 from keras_encdec.text.vocabulary import Vocabulary, characters_of
+
+if TYPE_CHECKING:  # clients of a server use this module without Keras
+    from keras_encdec.scoring.text_scorer import ModelScorer
 
 # Records that are scored together: equal pairs among them are scored once, and equal sources encoded once.
 WINDOW_LINES = 1 << 15
@@ -283,7 +286,7 @@ def write_scores(
     reader: RecordReader[Record],
     read: Iterable[Sequence[Record]],
     outputs: Sequence[BinaryIO],
-    scorers: Sequence[ModelScorer],
+    scorers: Sequence["ModelScorer"],
     options: ScoringOptions,
     progress: Callable[[InputLines], Progress] = Progress,
     side_by_side: int = WINDOWS_AT_ONCE,
@@ -321,7 +324,7 @@ def write_scores(
 
 
 def _unknown_words(
-    scorers: Sequence[ModelScorer], word_counts: Sequence[Sequence[Sequence[int]]]
+    scorers: Sequence["ModelScorer"], word_counts: Sequence[Sequence[Sequence[int]]]
 ) -> Iterator[UnknownWords]:
     """Yields the number of words of each side that a model reads, and how many of them it does not know."""
     for scorer, (source, target) in zip(scorers, word_counts, strict=True):
@@ -338,7 +341,7 @@ def _counted_words(model: str, side: str, counts: Sequence[int], vocabulary: Voc
     return UnknownWords(model, side, words, unknown, vocabulary.characters is not None, in_lower_case)
 
 
-def _vocabularies(scorer: ModelScorer) -> tuple[Vocabulary, Vocabulary]:
+def _vocabularies(scorer: "ModelScorer") -> tuple[Vocabulary, Vocabulary]:
     """Returns a model's vocabularies of the source and the target, as the user names the sides."""
     sides = scorer.directory.source_vocabulary, scorer.directory.target_vocabulary
     return sides[::-1] if scorer.directory.reverse else sides

@@ -179,6 +179,6 @@ def _score_in_order(
         ini, notices = scored_ini(reader)
         if ini_file:
             ini_file.write(ini)
-        scorers = open_scorers(options, *models)
+        scorers = open_scorers(options, models)
         written, counts = write_scores(reader, itertools.chain([first], read), files, scorers, options, progress)
     return WrittenScores(written, counts, notices)

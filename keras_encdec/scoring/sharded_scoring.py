@@ -71,7 +71,7 @@ class ShardScorer:
             # The share of unknown words refers to all words so far: `score_in_shards` checks it.
             options = options.replace(max_unknown=None)
         outputs = [io.BytesIO() for _ in range(2 if options.alignments else 1)]
-        borrowed = open_scorers(options, *self._scorers)  # the scorers stay open when the shard is done
+        borrowed = open_scorers(options, self._scorers)  # the scorers stay open when the shard is done
         with open_part(shard, options, self._sentences) as reader:
             columns = score_columns(pair_format(options.format), options, len(self._scorers))
             read = scored_windows(reader, options, columns)

@@ -199,21 +199,21 @@ class DryScorer:
         """Does nothing: there are no computations to cancel."""
 
 
-def open_scorers(
-    options: ScoringOptions, model_dir: ModelOrPath, reverse_model_dir: ModelOrPath | None = None
-) -> list[TextScorer | DryScorer]:
+#: A PairScorer of a model directory.
+ModelScorer = TextScorer | DryScorer
+
+
+def open_scorers(options: ScoringOptions, models: Sequence[ModelOrPath]) -> list[ModelScorer]:
     """Opens the scorer of a model, and that of a reverse model if there is one.
 
     Args:
         options: ScoringOptions, of which `dtype`, `dry_run` and `alignments` are used.
-        model_dir: see `score_file`.
-        reverse_model_dir: see `score_file`. Optional.
+        models: list of the model and, if there is one, the reverse model, see `score_file`.
 
     Raises:
         InputError: if a model cannot be used.
         ConfigurationError: a ValueError, if alignments are requested from a model without attention.
     """
-    models = [model_dir] if reverse_model_dir is None else [model_dir, reverse_model_dir]
     scorers = [DryScorer(model) if options.dry_run else TextScorer.open(model, options.dtype) for model in models]
     reverse = scorers[1].directory if len(scorers) > 1 else None
     options.check_models(scorers[0].directory, reverse, scorers[0].has_attention)
