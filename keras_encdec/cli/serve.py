@@ -7,7 +7,6 @@ from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 from keras_encdec.model_config import PACKAGED, STARTER, model_path
 from keras_encdec.trained_model import TrainedModel, check_has_source
 from keras_encdec.web.endpoints import ServeOptions
-from keras_encdec.web.listening import check_can_listen
 
 
 def main(arguments: Arguments, options: ServeOptions) -> None:
@@ -26,7 +25,7 @@ def main(arguments: Arguments, options: ServeOptions) -> None:
     check_paths([arguments["model_dir"]], [arguments["phrase_table"], arguments["input"]])
     model = TrainedModel.read(arguments["model_dir"])
     check_has_source(model.has_source, model.path)
-    check_can_listen(options.host, options.port)
+    options.listen().close()  # fails now, rather than after Keras is imported
     import_keras()
     from keras_encdec.web.serve import serve
 

@@ -1,6 +1,8 @@
 """The endpoints of the API: the fields of their requests, the limits, and the schemas of their responses."""
 
 import dataclasses
+import os
+import socket
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
@@ -44,6 +46,23 @@ class ServeOptions(EncodingOption, RequestLimits):
         """Raises ConfigurationError if both a phrase table and a text are given."""
         if phrase_table is not None and input is not None:
             raise ConfigurationError("found {phrase_table} with {input}, expected one of them")
+
+    def listen(self) -> socket.socket:
+        """Opens a listening socket, before Keras is imported and the model is loaded, to report a taken port at once.
+
+        Raises:
+            InputError: if the port is taken or may not be used, or the address belongs to no network of this machine.
+        """
+        try:
+            family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+            return socket.create_server((self.host, self.port), family=family)
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+            raise InputError(
+                f"cannot listen on {self.host}, port {self.port} ({reason})",
+                "expected an address of this machine and a free port",
+                "give another --port or --host",
+            ) from error
 
 
 #: A value of JSON.

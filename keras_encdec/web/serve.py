@@ -22,7 +22,6 @@ from keras_encdec.web.app import create_app, refusal
 from keras_encdec.web.computations import Computations
 from keras_encdec.web.endpoints import ServeOptions
 from keras_encdec.web.explorer import Explorer
-from keras_encdec.web.listening import listening_socket
 from keras_encdec.web.neighbourhood import known_phrases
 
 
@@ -60,7 +59,7 @@ def serve(
     ServeOptions.check_files(phrase_table, input)
     options = ServeOptions.combined(options, values)
     host = options.host
-    with listening_socket(host, options.port) as listening:
+    with options.listen() as listening:
         directory = ModelDirectory.open(model_dir)
         phrases = known_phrases(directory, phrase_table, input, encoding=options.encoding)
         explorer = Explorer(directory, phrases, options)

@@ -114,8 +114,8 @@ def test_errors_of_the_application_are_logged_and_ended_requests_are_not(caplog)
 def test_flags_are_passed_on(monkeypatch):
     calls = []
     monkeypatch.setattr(sys.modules[serve.__module__], "serve", lambda say, **named: calls.append(named))
-    for check in ("check_paths", "check_can_listen"):
-        monkeypatch.setattr(f"keras_encdec.cli.serve.{check}", lambda *arguments: None)
+    monkeypatch.setattr("keras_encdec.cli.serve.check_paths", lambda *arguments: None)
+    monkeypatch.setattr(ServeOptions, "listen", lambda self: socket.socket())
     flags = ["--model_dir=libreoffice_en_fr", "--host=h", "--port=1", "--phrase_table=t", "--encoding=latin-1"]
     assert COMMAND.main([*flags, "--max_words=9", "--requests_per_minute=8"]) == 0
     options = ServeOptions(host="h", port=1, max_words=9, requests_per_minute=8, encoding="latin-1")
@@ -124,7 +124,7 @@ def test_flags_are_passed_on(monkeypatch):
 
 def test_without_flags_it_serves_the_model_of_the_package_with_the_phrases_of_its_table(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("keras_encdec.cli.serve.check_can_listen", lambda *arguments: None)
+    monkeypatch.setattr(ServeOptions, "listen", lambda self: socket.socket())
     calls = []
     monkeypatch.setattr(sys.modules[serve.__module__], "serve", lambda say, **named: calls.append(named))
     done = in_process(COMMAND)
