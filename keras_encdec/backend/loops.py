@@ -1,7 +1,7 @@
 """Loops over time, unrolled or compiled as a loop, and loops with a counter."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import keras
 from keras import ops
@@ -18,26 +18,8 @@ UNROLLED_STEPS = 8
 # One step of a loop: a function of the carry and the step's item of each sequence that returns the new carry and the
 # outputs.
 Step: TypeAlias = Callable[..., tuple[Structure, Structure]]
-
-
-class TimeLoop(Protocol):
-    """A loop over the time axis of tensors, which has its own form of a sequence, see `time_loop`."""
-
-    def split(self, tensors: Structure) -> Structure: ...
-
-    def join(self, sequence: Structure) -> Structure: ...
-
-    def stack(self, sequence: Structure) -> Structure: ...
-
-    def before(self, first: Structure, sequence: Structure) -> Structure: ...
-
-    def scan(
-        self,
-        body: Step,
-        carry: Structure,
-        *sequences: Structure,
-        reverse: bool = False,
-    ) -> tuple[Structure, Structure]: ...
+# A loop over the time axis of tensors, which has its own form of a sequence, see `time_loop`.
+TimeLoop: TypeAlias = "_Unrolled | _JAXLoop | _TensorFlowLoop"
 
 
 def time_loop(steps: int | None) -> TimeLoop:
