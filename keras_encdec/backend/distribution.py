@@ -12,7 +12,7 @@ import numpy as np
 
 from keras_encdec.backend.devices import backend_name
 from keras_encdec.backend.mirrored import mirrored_replicas
-from keras_encdec.backend.replicas import ALL, Compilation, Replicas, Shapes, check_number, refuse_a_part
+from keras_encdec.backend.replicas import ALL, Compilation, Replicas, Shapes, check_all, check_number
 from keras_encdec.backend.types import Structure, Tensor
 from keras_encdec.configuration import ConfigurationError
 
@@ -70,8 +70,8 @@ class _JaxReplicas(Replicas):
         devices = keras.distribution.list_devices()
         self.processes, self.process = jax.process_count(), jax.process_index()
         self.devices = check_number(requested, len(devices), f"under JAX in {self.processes} processes")
-        if self.processes > 1 and self.devices != len(devices):
-            refuse_a_part(requested, len(devices))
+        if self.processes > 1:
+            check_all(requested, len(devices))
         self._distribution = keras.distribution.DataParallel(devices=devices[: self.devices], auto_shard_dataset=False)
 
     def building(self) -> contextlib.AbstractContextManager[object]:
@@ -117,8 +117,7 @@ class _TorchReplicas(Replicas):
                 requested or graphics,
                 ALL,
             )
-        if requested not in (None, processes):
-            refuse_a_part(requested, processes)
+        check_all(requested, processes)
         local = int(os.environ.get("LOCAL_RANK", "0"))
         if graphics:
             if local >= graphics:

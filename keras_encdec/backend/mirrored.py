@@ -19,8 +19,8 @@ from keras_encdec.backend.replicas import (
     Compilation,
     Replicas,
     Shapes,
+    check_all,
     check_number,
-    refuse_a_part,
     train_function_by_shape,
 )
 from keras_encdec.backend.types import Tensor
@@ -122,8 +122,7 @@ class WorkerReplicas(MirroredReplicas):
         resolver = self._strategy.cluster_resolver
         follows_chief = resolver.task_type == "worker" and "chief" in resolver.cluster_spec().jobs
         self.process = resolver.task_id + int(follows_chief)
-        if requested not in (None, self.devices):
-            refuse_a_part(requested, self.devices)
+        check_all(requested, self.devices)
         self._gathered = tf.function(self._gather_row, autograph=False)
 
     def gather(self, values: np.ndarray) -> np.ndarray:

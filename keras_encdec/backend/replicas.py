@@ -194,14 +194,15 @@ def check_number(requested: int | None, found: int, where: str) -> int:
     return found if requested is None else requested
 
 
-def refuse_a_part(requested: int | None, found: int) -> None:
-    """Raises ConfigurationError: processes that share a training run use all of their devices."""
-    raise ConfigurationError(
-        "found {devices}=%d with %d devices in all processes, expected all of them; give {devices}=%s",
-        requested,
-        found,
-        ALL,
-    )
+def check_all(requested: int | None, found: int) -> None:
+    """Raises ConfigurationError for a part of the devices: processes that share a training run use all of them."""
+    if requested not in (None, found):
+        raise ConfigurationError(
+            "found {devices}=%d with %d devices in all processes, expected all of them; give {devices}=%s",
+            requested,
+            found,
+            ALL,
+        )
 
 
 def generator_state(replicas: Replicas) -> dict[str, np.ndarray]:
