@@ -22,8 +22,8 @@ class RecurrentStep:
     `parameter_gradients` multiplies the factors of all steps at once. `benchmarks/recurrence.py` measures the benefit.
     Where speed does not matter, a plain function `step(inputs_t, state, parameters) -> state` is enough.
 
-    A subclass defines `forward`, `backward` and `parameter_gradients`. They must use only the tensors in their
-    arguments: other tensors and variables would get no gradient.
+    A subclass defines `forward` and `backward`, and, unless its only parameter is one matrix, `parameter_gradients`.
+    They must use only the tensors in their arguments: other tensors and variables would get no gradient.
     """
 
     def __call__(self, inputs_t: Structure, state: Structure, parameters: Structure) -> Structure:
@@ -61,7 +61,7 @@ class RecurrentStep:
         raise NotImplementedError
 
     def parameter_gradients(self, factors: Structure) -> Structure:
-        """Computes the gradients of the parameters, summed over all steps.
+        """Computes the gradients of the parameters, summed over all steps; here that of the only one, a matrix.
 
         Args:
             factors: the factors that `backward` returned, of all steps, each tensor `(time, batch, ...)`.
@@ -69,7 +69,7 @@ class RecurrentStep:
         Returns:
             the gradients in the structure of the parameters, with `None` for tensors without a float dtype.
         """
-        raise NotImplementedError
+        return [summed_product(*factors)]
 
 
 class RecurrentCell(keras.layers.Layer):
@@ -225,9 +225,6 @@ class RNNStep(RecurrentStep):
         before = {"hidden": ops.matmul(d_sum, ops.transpose(parameters[0]))}
         return d_sum, before, (state["hidden"], d_sum)
 
-    def parameter_gradients(self, factors: Structure) -> list[Tensor]:
-        return [summed_product(*factors)]
-
 
 @register_cell("rnn")
 @keras.saving.register_keras_serializable(package="keras_encdec")
@@ -297,9 +294,6 @@ class LSTMStep(RecurrentStep):
         )
         before = {"hidden": ops.matmul(d_sums, ops.transpose(parameters[0])), "cell": d_cell * f}
         return d_sums, before, (state["hidden"], d_sums)
-
-    def parameter_gradients(self, factors: Structure) -> list[Tensor]:
-        return [summed_product(*factors)]
 
 
 @register_cell("lstm")
