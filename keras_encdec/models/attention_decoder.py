@@ -294,12 +294,6 @@ class AttentionDecoder(RecurrentDecoder):
         return ops.tanh(context + self.state_projection(hidden)), weights
 
     def get_config(self) -> dict[str, object]:
-        return {
-            **super().get_config(),
-            "annotation_width": self.annotation_width,
-            "attention": self.attention,
-            "attention_score": self.attention_score,
-            "attention_arguments": self.attention_arguments,
-            "input_feeding": self.input_feeding,
-            **({} if self.speller_arguments is None else {"speller": self.speller_arguments}),
-        }
+        names = "annotation_width", "attention", "attention_score", "attention_arguments", "input_feeding"
+        speller = {} if self.speller_arguments is None else {"speller": self.speller_arguments}
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}, **speller}

@@ -252,15 +252,9 @@ class FeedForwardDecoder(Decoder):
         return {symbol: (variable, slice(None)) for symbol, variable in symbols.items()}
 
     def get_config(self) -> dict[str, object]:
-        return {
-            **super().get_config(),
-            "vocabulary_size": self.vocabulary_size,
-            "ngram_order": self.ngram_order,
-            "embedding_dim": self.embedding_dim,
-            "hidden_units": list(self.hidden_units),
-            "dropout": self.dropout,
-            "initial_scale": self.initial_scale,
-        }
+        names = "vocabulary_size", "ngram_order", "embedding_dim", "dropout", "initial_scale"
+        values = {name: getattr(self, name) for name in names}
+        return {**super().get_config(), **values, "hidden_units": list(self.hidden_units)}
 
 
 @register_model("cslm")

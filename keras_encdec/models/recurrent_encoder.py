@@ -227,13 +227,9 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
         return {**symbols, **self.reader.symbols()} if self.reader is not None else symbols
 
     def get_config(self) -> dict[str, object]:
-        return {
-            **super().get_config(),
-            "bidirectional": self.bidirectional,
-            "reverse_source": self.reverse_source,
-            "annotations": self.annotations,
-            **({} if self.reader_arguments is None else {"reader": self.reader_arguments}),
-        }
+        names = "bidirectional", "reverse_source", "annotations"
+        reader = {} if self.reader_arguments is None else {"reader": self.reader_arguments}
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}, **reader}
 
 
 def in_direction(tensor: Tensor, direction: int) -> Tensor:
