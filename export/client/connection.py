@@ -11,6 +11,7 @@ from keras_encdec.errors import EncdecWarning
 from keras_encdec.export.client.model_server import ModelName, Server, ServerError
 from keras_encdec.export.versions import LARGEST_VERSION
 from keras_encdec.formats import ColumnKind, format_names
+from keras_encdec.runtime.imports import check_extra
 from keras_encdec.scoring.scoring_options import ColumnOptions
 from keras_encdec.task_options import EncodingOption
 
@@ -106,6 +107,7 @@ def connect(address: str, model: ModelName, deadline: float = DEADLINE, connecti
         raise ConfigurationError("found {server}=%s, expected host:port, or http://host:port for REST", address)
     # Only the client that is needed is imported: the libraries of the other may be missing.
     if is_rest_url(address):
+        check_extra("serving", "Calling a server by REST", "requests")
         from keras_encdec.export.client.rest_client import RestClient
 
         return RestClient(address, model, deadline, connections)
@@ -136,10 +138,9 @@ def retrying(patience: float, closed: threading.Event | None = None, address: st
     Raises:
         ImportError: if tenacity is not installed.
     """
-    try:
-        import tenacity
-    except ImportError as error:
-        raise ImportError(f'Calling a server needs tenacity ({error}): pip install "keras-encdec[serving]".') from error
+    check_extra("serving", "Calling a server", "tenacity")
+    import tenacity
+
     event = closed or threading.Event()
 
     def sleep(seconds: float) -> None:

@@ -9,16 +9,10 @@ from typing import Any
 from urllib.parse import quote
 
 import numpy as np
+import requests
 
 from keras_encdec.export.client.model_server import ModelName, ModelVersionStatus, ServerError, SignatureDef
 from keras_encdec.runtime.settings_files import Json
-
-try:
-    import requests
-except ImportError as error:
-    raise ImportError(
-        f'Calling a server by REST needs requests ({error}): pip install "keras-encdec[serving]".'
-    ) from error
 
 _CODES = {400: "INVALID_ARGUMENT", 404: "NOT_FOUND", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED"}
 
