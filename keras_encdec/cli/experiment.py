@@ -19,7 +19,7 @@ def main(arguments: Arguments, _options: Configuration) -> int:
     """Runs the experiment, and returns the exit status."""
     config = load_experiment(arguments["config"])
     check_extra("smt", "BLEU", "sacrebleu")
-    check_extra("analysis", "The chart of the results", "matplotlib")
+    check_extra("analysis", "The chart of the results")
     if config.baseline.system == "decoder":
         check_extra("smt", "The decoder", "kenlm")
         if config.baseline.language_model:
