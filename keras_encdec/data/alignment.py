@@ -4,11 +4,14 @@ import contextlib
 import ctypes
 import itertools
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, cast
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.formats.alignments import Links
+
+if TYPE_CHECKING:
+    from thot.alignment import AlignmentModel, EflomalAlignmentModel
 
 # The models of each aligner and their rounds of training (iterations of EM); 0 means that the model chooses the number.
 # Each model is initialized from the one before it. fast_align has its own default number of rounds, and the others
@@ -38,32 +41,6 @@ DEFAULT_ALIGNER, DEFAULT_SYMMETRIZATION = "fast_align", "grow_diag_final_and"
 _ALIGNED_AT_ONCE = 1000
 
 Words = Sequence[str]
-
-
-class AlignmentMatrix(Protocol):
-    """The links of a sentence pair in one direction, as Thot returns them."""
-
-    def to_list(self) -> list[int]:
-        """Returns the links in the form of `directional_links`."""
-
-
-class AlignmentModel(Protocol):
-    """The methods of Thot's alignment models that are used here."""
-
-    scheduled_iterations: int
-
-    def add_sentence_pair(self, source: Words, target: Words) -> object: ...
-
-    def start_training(self) -> object: ...
-
-    def train(self) -> object: ...
-
-    def end_training(self) -> object: ...
-
-    def get_best_alignments(
-        self, sources: Sequence[Words], targets: Sequence[Words]
-    ) -> Sequence[tuple[float, AlignmentMatrix]]:
-        """Returns the log-probability and the links of each sentence pair."""
 
 
 def align(
@@ -112,7 +89,7 @@ def number_of_rounds(aligner: str = DEFAULT_ALIGNER) -> int:
 
 def train_aligner(
     aligner: str, pairs: Iterable[tuple[Words, Words]], round_done: Callable[[], None] = lambda: None
-) -> AlignmentModel:
+) -> "AlignmentModel":
     """Trains the models of an aligner in one direction, in one thread.
 
     All pairs are held in memory, as numbers of words.
@@ -136,14 +113,14 @@ def train_aligner(
             if number:
                 model = getattr(thot.alignment, name)(model)
             model.start_training()
-            for _ in range(rounds or model.scheduled_iterations):
+            for _ in range(rounds or cast("EflomalAlignmentModel", model).scheduled_iterations):
                 model.train()
                 round_done()
             model.end_training()
     return model
 
 
-def directional_links(model: AlignmentModel, pairs: Iterable[tuple[Words, Words]]) -> Iterator[list[int]]:
+def directional_links(model: "AlignmentModel", pairs: Iterable[tuple[Words, Words]]) -> Iterator[list[int]]:
     """Yields the links of each pair in the direction of a trained model.
 
     Args:
