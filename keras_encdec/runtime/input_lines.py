@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from keras_encdec.errors import FilePath, InputError, explained
-from keras_encdec.runtime.decompression import GZIP_MAGIC, BrokenGzip, decompressed, decompressed_in_parallel
+from keras_encdec.runtime.decompression import GZIP_MAGIC, BrokenGzip, decompressed
 from keras_encdec.runtime.files import STANDARD_STREAM, is_url
 from keras_encdec.runtime.remote import RemoteInput
 
@@ -51,8 +51,6 @@ class InputLines:
 
     Args:
         path: the file, or its URL; "-" is the standard input; or a FilePart.
-        parallel: bool. Whether to decompress the members of a file in several threads. This saves time with `take`,
-            not with iteration, for which the threads would have to wait. Defaults to `False`.
 
     Attributes:
         path: the path of the file, as errors name it.
@@ -84,7 +82,7 @@ class InputLines:
     # The lines of the standard input that were opened last: two readers at once would get alternate blocks.
     _standard_input: ClassVar["weakref.ref[InputLines] | None"] = None
 
-    def __init__(self, path: FilePath, parallel: bool = False) -> None:
+    def __init__(self, path: FilePath) -> None:
         self.path, self.line_number = path, 0
         self.ended_with_newline: bool | None = None
         self._file: io.IOBase
@@ -93,7 +91,7 @@ class InputLines:
         if isinstance(path, FilePart):
             self._open_part(path)
         else:
-            self._open_file(path, parallel)
+            self._open_file(path)
         self._lines = self._iterate()
         # Blocks that `take` has read ahead; with each, the index of its first byte that has not been taken, and the
         # number of line feeds from that byte on.
@@ -106,7 +104,7 @@ class InputLines:
         self.size = len(part.data)
         self._block, self._blocks = part.data, iter([])
 
-    def _open_file(self, path: FilePath, parallel: bool) -> None:
+    def _open_file(self, path: FilePath) -> None:
         standard = path == STANDARD_STREAM
         if standard:
             path = self.path = "standard input"
@@ -129,8 +127,6 @@ class InputLines:
             # A pipe may give the first byte alone. No line of text begins with this byte.
             if not start or not GZIP_MAGIC.startswith(start):
                 self._blocks = iter(lambda: file.read1(_BLOCK), b"")
-            elif parallel and self.size:  # from a pipe, lines are read as soon as they come
-                self._blocks = decompressed_in_parallel(file, _BLOCK)
             else:
                 self._blocks = decompressed(file, _BLOCK)
             self._block = self._read()
@@ -164,7 +160,6 @@ class InputLines:
     def close(self) -> None:
         """Closes the file. No further lines are read."""
         self._lines.close()
-        self._blocks = iter([])  # ends its threads
         self._file.close()
 
     def take(self, number: int) -> bytes:

@@ -109,7 +109,7 @@ def run_in_shards(
             pass
     windows = -(-(job.shard_lines or 1) // job.window_lines)
     with contextlib.ExitStack() as stack:
-        inputs = [stack.enter_context(InputLines(path, parallel=True)) for path in job.inputs]
+        inputs = [stack.enter_context(InputLines(path)) for path in job.inputs]
         if not is_url(job.outputs[0]):
             stack.enter_context(directory_lock(f"{os.fspath(job.outputs[0])}.shards", job.task, "--output"))
         manifest = {**job.settings, "shard_lines": windows * job.window_lines}
