@@ -14,9 +14,6 @@ from collections.abc import Iterator
 from keras_encdec.errors import FilePath, InputError, explained, shown_path
 from keras_encdec.runtime.files import is_url
 
-_MANIFEST, _DONE = "manifest.json", "*.done.json"
-_BLOCK = 1 << 20
-
 
 @dataclasses.dataclass(frozen=True)
 class CheckedPath:
@@ -82,6 +79,7 @@ _SHARDS = "unfinished sharded job"
 def _kind(path: pathlib.Path) -> str:
     """Returns what is at a path, judging by the names of the files."""
     from keras_encdec.export.versions import versions
+    from keras_encdec.runtime.shard_folder import MANIFEST
 
     with explained(path, "to look for a model or an export"):
         path.stat()
@@ -90,7 +88,7 @@ def _kind(path: pathlib.Path) -> str:
     else:
         with explained(path, "to list a directory"):
             names = {child.name for child in path.iterdir()}
-    if _MANIFEST in names or path.suffix == ".shards":
+    if MANIFEST in names or path.suffix == ".shards":
         return _SHARDS
     if names & {"config.json", "best.keras", "source.vocab", "target.vocab"}:
         return _MODEL
@@ -162,35 +160,24 @@ def _check_versions(folder: pathlib.Path, single: bool) -> tuple[str, list[str]]
 def _check_shards(folder: pathlib.Path) -> tuple[str, list[str]]:
     """Checks the parts that the records of a sharded job list. Without a manifest the job cannot continue."""
     from keras_encdec.runtime.settings_files import read_parsed
+    from keras_encdec.runtime.shard_folder import DONE, MANIFEST, part_content
 
-    remedy = f"remove {shown_path(folder)} and run the job again"
     try:
-        read_parsed(folder / _MANIFEST, json.loads)
-        records = [read_parsed(path, json.loads) for path in sorted(folder.glob(_DONE))]
-        parts = [
-            (f"{record['shard']:09}.{number}", output["sha256"])
+        read_parsed(folder / MANIFEST, json.loads)
+        records = [read_parsed(path, json.loads) for path in sorted(folder.glob(f"*{DONE}"))]
+        checksums = {
+            f"{record['shard']:09}.{number}": output["sha256"]
             for record in records
             for number, output in enumerate(record["outputs"])
-        ]
+        }
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"found a manifest or records that cannot be read ({error})", "", remedy, folder) from None
-    damaged = [name for name, checksum in parts if _part_checksum(folder, name) != checksum]
-    problems = [
-        str(InputError("found a damaged part", "expected what was written", "run the job again", folder / name))
-        for name in damaged
-    ]
+        found = f"found a manifest or records that cannot be read ({error})"
+        raise InputError(found, "", f"remove {shown_path(folder)} and run the job again", folder) from None
+    problems = []
+    for name, checksum in checksums.items():
+        part, compressed = folder / name, folder / f"{name}.gz"
+        content = part_content(compressed if compressed.exists() else part)
+        if hashlib.sha256(content).hexdigest() != checksum:
+            remedy = "run the job again"
+            problems.append(str(InputError("found a damaged part", "expected what was written", remedy, part)))
     return f"{len(records):,} shards are done", problems
-
-
-def _part_checksum(folder: pathlib.Path, name: str) -> str:
-    from keras_encdec.runtime.decompression import BrokenGzip, decompressed
-
-    plain, compressed = folder / name, folder / f"{name}.gz"
-    digest = hashlib.sha256()
-    try:
-        with open(compressed if compressed.exists() else plain, "rb") as file:
-            for block in decompressed(file, _BLOCK) if compressed.exists() else iter(lambda: file.read(_BLOCK), b""):
-                digest.update(block)
-    except (OSError, BrokenGzip):
-        return ""
-    return digest.hexdigest()

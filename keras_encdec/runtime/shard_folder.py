@@ -120,11 +120,7 @@ class ShardFolder:
                 it again when it is started again.
         """
         path, expected = self._part(shard, number), self.done[shard]["outputs"][number]
-        data = b""
-        with contextlib.suppress(InputError, BrokenGzip):
-            data = read_contents(path)
-            if self._compressed[number]:
-                data = b"".join(decompressed(io.BufferedReader(io.BytesIO(data)), _BLOCK))  # type: ignore[arg-type]
+        data = part_content(path)
         if hashlib.sha256(data).hexdigest() != expected["sha256"]:
             del self.done[shard]
             remove(self._record(shard))
@@ -195,3 +191,13 @@ class ShardFolder:
                 remedy = f"remove {self.path} to begin again"
                 raise InputError("found a damaged record", "expected JSON", remedy, joined(self.path, name)) from None
             yield record
+
+
+def part_content(path: FilePath) -> bytes:
+    """Reads the result of a shard, decompressed if its name ends in .gz; no data if it is missing or damaged."""
+    with contextlib.suppress(InputError, BrokenGzip):
+        data = read_contents(path)
+        if os.fspath(path).endswith(".gz"):
+            data = b"".join(decompressed(io.BufferedReader(io.BytesIO(data)), _BLOCK))  # type: ignore[arg-type]
+        return data
+    return b""
