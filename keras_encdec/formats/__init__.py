@@ -1,92 +1,51 @@
 """Readers and writers of phrase tables, n-best lists, pairs of text and moses.ini."""
 
-from keras_encdec.errors import FilePath
-from keras_encdec.formats.encodings import escape, model_words, surface, unescape
-from keras_encdec.formats.feature_weights import FeatureWeights, parse_weights, read_nbest_weights, read_weights
-from keras_encdec.formats.format_registry import format_names, pair_format, register_format
-from keras_encdec.formats.moses_ini import rewrite_moses_ini
-from keras_encdec.formats.nbest import NBestFormat, NBestPairReader, NBestReader, NBestRecord
-from keras_encdec.formats.nbest_line import (
-    NBestLine,
-    PhraseSpan,
-    append_features,
-    parse_features,
-    parse_nbest_line,
-    parse_segmentation,
-    replace_total,
-)
-from keras_encdec.formats.pair_format import Column, ColumnKind, ColumnText, PairFormat, Record
-from keras_encdec.formats.phrase_table import (
-    PhraseTableFormat,
-    PhraseTableLine,
-    PhraseTableReader,
-    PhraseTableRecord,
-    format_exponential,
-    format_probability,
-    parse_line,
-)
-from keras_encdec.formats.plain_text import (
-    ParallelFormat,
-    ParallelReader,
-    SentenceFormat,
-    SentenceReader,
-    TsvFormat,
-    TsvReader,
-    append_columns,
-    read_sentences,
-)
-from keras_encdec.formats.record_reader import PairReader, PairRecord, RecordReader
-from keras_encdec.runtime.input_lines import InputLines
-from keras_encdec.runtime.open_output import open_output
-
-__all__ = [
-    "Column",
-    "ColumnKind",
-    "ColumnText",
-    "FeatureWeights",
-    "FilePath",
-    "InputLines",
-    "NBestFormat",
-    "NBestLine",
-    "NBestPairReader",
-    "NBestReader",
-    "NBestRecord",
-    "PairFormat",
-    "PairReader",
-    "PairRecord",
-    "ParallelFormat",
-    "ParallelReader",
-    "PhraseSpan",
-    "PhraseTableFormat",
-    "PhraseTableLine",
-    "PhraseTableReader",
-    "PhraseTableRecord",
-    "Record",
-    "RecordReader",
-    "SentenceFormat",
-    "SentenceReader",
-    "TsvFormat",
-    "TsvReader",
-    "append_columns",
-    "append_features",
-    "escape",
-    "format_exponential",
-    "format_names",
-    "format_probability",
-    "model_words",
-    "open_output",
-    "pair_format",
-    "parse_features",
-    "parse_line",
-    "parse_nbest_line",
-    "parse_segmentation",
-    "parse_weights",
-    "read_nbest_weights",
-    "read_sentences",
-    "read_weights",
-    "register_format",
-    "replace_total",
-    "rewrite_moses_ini",
-    "surface",
-    "unescape",
-]
+from keras_encdec.errors import FilePath as FilePath
+from keras_encdec.formats.encodings import escape as escape
+from keras_encdec.formats.encodings import model_words as model_words
+from keras_encdec.formats.encodings import surface as surface
+from keras_encdec.formats.encodings import unescape as unescape
+from keras_encdec.formats.feature_weights import FeatureWeights as FeatureWeights
+from keras_encdec.formats.feature_weights import parse_weights as parse_weights
+from keras_encdec.formats.feature_weights import read_nbest_weights as read_nbest_weights
+from keras_encdec.formats.feature_weights import read_weights as read_weights
+from keras_encdec.formats.format_registry import format_names as format_names
+from keras_encdec.formats.format_registry import pair_format as pair_format
+from keras_encdec.formats.format_registry import register_format as register_format
+from keras_encdec.formats.moses_ini import rewrite_moses_ini as rewrite_moses_ini
+from keras_encdec.formats.nbest import NBestFormat as NBestFormat
+from keras_encdec.formats.nbest import NBestPairReader as NBestPairReader
+from keras_encdec.formats.nbest import NBestReader as NBestReader
+from keras_encdec.formats.nbest import NBestRecord as NBestRecord
+from keras_encdec.formats.nbest_line import NBestLine as NBestLine
+from keras_encdec.formats.nbest_line import PhraseSpan as PhraseSpan
+from keras_encdec.formats.nbest_line import append_features as append_features
+from keras_encdec.formats.nbest_line import parse_features as parse_features
+from keras_encdec.formats.nbest_line import parse_nbest_line as parse_nbest_line
+from keras_encdec.formats.nbest_line import parse_segmentation as parse_segmentation
+from keras_encdec.formats.nbest_line import replace_total as replace_total
+from keras_encdec.formats.pair_format import Column as Column
+from keras_encdec.formats.pair_format import ColumnKind as ColumnKind
+from keras_encdec.formats.pair_format import ColumnText as ColumnText
+from keras_encdec.formats.pair_format import PairFormat as PairFormat
+from keras_encdec.formats.pair_format import Record as Record
+from keras_encdec.formats.phrase_table import PhraseTableFormat as PhraseTableFormat
+from keras_encdec.formats.phrase_table import PhraseTableLine as PhraseTableLine
+from keras_encdec.formats.phrase_table import PhraseTableReader as PhraseTableReader
+from keras_encdec.formats.phrase_table import PhraseTableRecord as PhraseTableRecord
+from keras_encdec.formats.phrase_table import format_exponential as format_exponential
+from keras_encdec.formats.phrase_table import format_probability as format_probability
+from keras_encdec.formats.phrase_table import parse_line as parse_line
+from keras_encdec.formats.plain_text import ParallelFormat as ParallelFormat
+from keras_encdec.formats.plain_text import ParallelReader as ParallelReader
+from keras_encdec.formats.plain_text import SentenceFormat as SentenceFormat
+from keras_encdec.formats.plain_text import SentenceReader as SentenceReader
+from keras_encdec.formats.plain_text import TsvFormat as TsvFormat
+from keras_encdec.formats.plain_text import TsvReader as TsvReader
+from keras_encdec.formats.plain_text import append_columns as append_columns
+from keras_encdec.formats.plain_text import read_sentences as read_sentences
+from keras_encdec.formats.record_reader import PairReader as PairReader
+from keras_encdec.formats.record_reader import PairRecord as PairRecord
+from keras_encdec.formats.record_reader import RecordReader as RecordReader
+from keras_encdec.runtime.input_lines import InputLines as InputLines
+from keras_encdec.runtime.open_output import open_output as open_output
