@@ -135,7 +135,7 @@ class KerasWork:
         pickled = self._load if isinstance(self._load, bytes) else pickle.dumps(self._load)
         return type(self), (pickled, self._own_process)
 
-    def open(self) -> "Work":
+    def __call__(self) -> "Work":
         """Imports Keras and loads the models. See `WorkOpener`."""
         import_keras()
         load = pickle.loads(self._load) if isinstance(self._load, bytes) else self._load

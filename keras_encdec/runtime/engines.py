@@ -18,17 +18,13 @@ from keras_encdec.runtime.shards import Shard, ShardResult
 from keras_encdec.runtime.workers import OWN_PROGRAM, available_processors, child_processes, threads
 
 Work = Callable[[Shard], ShardResult]
+#: Loads models, and returns the function that processes shards. An engine pickles it and sends it to each worker, which
+#: calls it once, for its first shard.
+WorkOpener = Callable[[], Work]
 # How often a worker that dies is replaced before its shard is assumed to be the cause.
 RETRIES = 2
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-
-class WorkOpener(Protocol):
-    """What a worker needs for a job, such as paths and options. An engine pickles it and sends it to each worker."""
-
-    def open(self) -> Work:
-        """Loads models; returns the function that processes shards. Each worker calls it once, for its first shard."""
 
 
 class Engine(Protocol):
@@ -91,7 +87,7 @@ class ThisProcess:
         def work(shard: Shard) -> ShardResult:
             with lock:
                 if not opened:  # only when it is needed: all shards may be done already
-                    opened.append(opener.open())
+                    opened.append(opener())
             return opened[0](shard)
 
         with threads(2) as executor:
@@ -218,7 +214,7 @@ def _work(shard: Shard) -> tuple[ShardResult, list[str]]:
     notices = []
     if not _opened:  # not in `_begin`, whose errors would not reach the caller
         with warnings.catch_warnings(record=True) as caught:
-            _opened.append(pickle.loads(_opener).open())
+            _opened.append(pickle.loads(_opener)())
         for each in caught:
             if each.category is EncdecWarning:
                 notices.append(str(each.message))

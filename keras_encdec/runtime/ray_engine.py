@@ -204,5 +204,5 @@ class _Actor:
         """Does nothing: a call returns when the actor has started."""
 
     def work(self, opener: bytes, shard: Shard) -> ShardResult:
-        self._work = self._work or pickle.loads(opener).open()
+        self._work = self._work or pickle.loads(opener)()
         return self._work(shard)

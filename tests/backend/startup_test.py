@@ -46,12 +46,12 @@ def test_work_of_another_process_is_imported_only_when_it_is_opened(tmp_path, mo
     monkeypatch.delitem(sys.modules, "loads_a_model")
     work = pickle.loads(pickle.dumps(pickle.loads(pickled)))  # a worker that is started again gets it once more
     assert "loads_a_model" not in sys.modules
-    assert work.open()() == "MODEL"
+    assert work()() == "MODEL"
     assert "loads_a_model" in sys.modules
 
 
 def test_work_in_this_process_may_hold_what_cannot_be_pickled():
-    assert KerasWork(lambda: operator.neg, own_process=False).open()(2) == -2
+    assert KerasWork(lambda: operator.neg, own_process=False)()(2) == -2
 
 
 def test_a_command_imports_the_backend_and_no_optional_library(tmp_path):

@@ -35,7 +35,7 @@ class Uppercase:
     times: int = 0
     notice: str = ""
 
-    def open(self):
+    def __call__(self):
         if self.notice:
             warnings.warn(self.notice, EncdecWarning, stacklevel=2)
         return self.work

@@ -245,20 +245,15 @@ def _decode_in_shards(
     def shown(lines: InputLines) -> Progress:
         return progress(lines, "sentences")
 
-    run = run_in_shards(job, options.open_engine(), _DecoderOpener(task), progress=shown, show=show)
+    opener = functools.partial(_open_decoder, task)
+    run = run_in_shards(job, options.open_engine(), opener, progress=shown, show=show)
     lines, unknown_words = (sum(counts[name] for counts in run.counts) for name in ("lines", "unknown_words"))
     return _Written(lines, unknown_words, run.before)
 
 
-@dataclasses.dataclass(frozen=True)
-class _DecoderOpener:
-    """Loads the language model in a worker: a `keras_encdec.runtime.engines.WorkOpener`."""
-
-    task: _Task
-
-    def open(self) -> Callable[[Shard], ShardResult]:
-        """See `WorkOpener`."""
-        return functools.partial(_translate_shard, _Decoder(self.task), self.task.options.encoding)
+def _open_decoder(task: _Task) -> Callable[[Shard], ShardResult]:
+    """Loads the language model in a worker, and returns the function that translates shards."""
+    return functools.partial(_translate_shard, _Decoder(task), task.options.encoding)
 
 
 def _translate_shard(decoder: "_Decoder", encoding: str | None, shard: Shard) -> ShardResult:
