@@ -1,16 +1,19 @@
 """Finds the phrases that a hypothesis of an n-best list consists of: in its segmentation, or from its features."""
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from operator import add
+from typing import NamedTuple
+
+import numpy as np
 
 from keras_encdec.errors import quoted
 from keras_encdec.formats import PhraseSpan, parse_features, parse_segmentation
 from keras_encdec.formats.feature_weights import DISTORTION, PHRASE_PENALTY
 from keras_encdec.formats.record_reader import MalformedLine
 from keras_encdec.smt.nbest.phrase_scores import PhraseScores, PositionedPhrase
-from keras_encdec.smt.nbest.segmentation_search import DECIMALS, DerivationFeatures, find_segmentation, tolerance
 
 # If several lines of the table fit a phrase pair, at most this number of combinations of such lines is kept. Nearly
 # all hypotheses have fewer.
@@ -107,7 +110,7 @@ class HypothesisPhrases:
                 first[index] = option
         return first
 
-    def _features(self, field: bytes) -> DerivationFeatures:
+    def _features(self, field: bytes) -> "DerivationFeatures":
         features = parse_features(field)
         scores = features.get(self._moses_feature)
         if scores is None:
@@ -141,3 +144,191 @@ def _choice(
         if all(abs(a - b) <= tolerance(b) for a, b in zip(total, sums, strict=True)):
             return chosen
     return None
+
+
+# Sums of the same numbers in different orders agree to this number of decimals. Lists have fewer decimals.
+DECIMALS = 9
+# A search is given up after this number of states, which take about ten seconds and a few hundred MB. Most hypotheses
+# of captions of 12 words need tens of states; those of sentences of 50 words need a few thousand.
+MOST_STATES = 1_000_000
+
+# Phrases as a linked list: the last phrase, and those before it.
+_Chosen = tuple[PositionedPhrase, "_Chosen | None"]
+# A segmentation of the first words of the hypothesis: the number of these words, a bit for each source word that the
+# phrases translate, the source word after the last phrase, minus the sum of the jumps to come (`None` if the list lacks
+# it), the sums of the values of the phrases to come, and the phrases.
+_State = tuple[int, int, int, float | None, tuple[float, ...], _Chosen | None]
+# The phrases that may follow at a position of the hypothesis, each with the position after it.
+_Candidates = list[tuple[int, PositionedPhrase]]
+# The lowest and the highest value of each sum.
+_Bounds = list[tuple[float, float]]
+
+
+class SearchGivenUp(MalformedLine):
+    """Error raised when a search is given up before it finds a segmentation. One may exist."""
+
+
+class DerivationFeatures(NamedTuple):
+    """The features of a hypothesis in an n-best list that restrict its phrases.
+
+    Attributes:
+        scores: list of float. The sum of each log-score of the table, rounded as in the list.
+        phrases: float. Number of phrases; `None` if the list lacks it.
+        distortion: float. Minus the sum of the jumps between the source phrases; `None` if the list lacks it.
+    """
+
+    scores: Sequence[float]
+    phrases: float | None
+    distortion: float | None
+
+
+def find_segmentation(
+    options: Mapping[str, Sequence[PositionedPhrase]],
+    source_words: int,
+    target: Sequence[str],
+    longest: int,
+    features: DerivationFeatures,
+) -> list[PositionedPhrase] | None:
+    """Finds phrases that form a hypothesis and whose scores add up to its features.
+
+    The search goes from left to right over the words of the hypothesis. Two bounds prune it. The remainder of each sum
+    must lie between the lowest and the highest sum of the remaining words. The remaining distortion must suffice for
+    the jumps to come.
+
+    Args:
+        options: dict from target phrase to list of PositionedPhrase: the options of the sentence.
+        source_words: int. Number of words in the sentence.
+        target: list of str. The words of the hypothesis.
+        longest: int. Number of words in the longest target phrase.
+        features: DerivationFeatures.
+
+    Returns:
+        list of PositionedPhrase in the order of the hypothesis; `None` if no phrases fit. If several segmentations fit,
+        the result is the one whose first phrase has the fewest target words; among these, the one whose first phrase
+        comes first in `options`; then the next phrases decide in the same way.
+
+    Raises:
+        SearchGivenUp: if it finds no segmentation within a million partial segmentations.
+    """
+    sums = (source_words, features.phrases or 0, *features.scores)
+    tolerances = (0.5, 0.5 if features.phrases is not None else math.inf, *map(tolerance, features.scores))
+    candidates, empty = _candidates(options, target, longest), options.get("", ())
+    if target and not candidates[0]:
+        return None
+    bounds = _bounds(candidates, empty, tolerances)
+    # Phrases without target words may stand anywhere, each at most once.
+    candidates = [[*((position, option) for option in empty), *here] for position, here in enumerate(candidates)]
+    states: list[_State] = [(0, 0, 0, features.distortion, sums, None)]
+    seen: set[tuple[int, int, int, float | None, tuple[float, ...]]] = set()
+    while states:
+        if len(seen) == MOST_STATES:
+            raise SearchGivenUp(
+                f"found no segmentation of the {len(target)} words within {MOST_STATES:,} partial segmentations",
+                "expected a shorter hypothesis, or its segmentation in the list",
+            )
+        state = states.pop()
+        position, covered, end, distortion, sums, chosen = state
+        if position == len(target) and _is_done(distortion, sums, tolerances):
+            return _phrases(chosen)
+        key = position, covered, end, distortion, tuple([round(value, DECIMALS) for value in sums])
+        if key not in seen:
+            seen.add(key)
+            states.extend(reversed(_continuations(state, candidates[position], bounds, source_words)))
+    return None
+
+
+def _candidates(
+    options: Mapping[str, Sequence[PositionedPhrase]], target: Sequence[str], longest: int
+) -> list[_Candidates]:
+    """Finds the phrases that may follow at each position of the target, if the words after them can be translated."""
+    size = len(target)
+    candidates: list[_Candidates] = [[] for _ in range(size + 1)]
+    for position in reversed(range(size)):
+        for after in range(position + 1, min(size, position + longest) + 1):
+            if after == size or candidates[after]:
+                phrase = " ".join(target[position:after])
+                candidates[position] += [(after, option) for option in options.get(phrase, ())]
+    return candidates
+
+
+def _bounds(
+    candidates: Sequence[_Candidates], empty: Sequence[PositionedPhrase], tolerances: Sequence[float]
+) -> list[_Bounds]:
+    """Finds the bounds of the sums of the phrases to come at each position.
+
+    Any of the phrases without target words, `empty`, may be among the phrases to come.
+    """
+    number = len(tolerances)
+    lowest, highest = np.zeros((2, len(candidates), number))
+    for position in reversed(range(len(candidates))):
+        if candidates[position]:
+            afters = [after for after, _ in candidates[position]]
+            values = np.array([option.values[:number] for _, option in candidates[position]])
+            lowest[position] = (values + lowest[afters]).min(axis=0)
+            highest[position] = (values + highest[afters]).max(axis=0)
+    empty_values = np.array([option.values[:number] for option in empty]).reshape(-1, number)
+    lowest += np.minimum(empty_values, 0).sum(axis=0) - tolerances
+    highest += np.maximum(empty_values, 0).sum(axis=0) + tolerances
+    return [list(zip(*sums, strict=True)) for sums in zip(lowest.tolist(), highest.tolist(), strict=True)]
+
+
+def _continuations(
+    state: _State, candidates: _Candidates, bounds: Sequence[_Bounds], source_words: int
+) -> list[_State]:
+    """Continues a partial segmentation with each candidate after which the bounds can still be met."""
+    _, covered, previous, distortion, sums, chosen = state
+    continuations: list[_State] = []
+    for after, option in candidates:
+        coverage, start, end, values = option
+        if covered & coverage:
+            continue
+        left = None if distortion is None else distortion + abs(start - previous)
+        if left is not None and left > 0.5:
+            continue
+        rest = _sums_within(sums, values, bounds[after])
+        if rest is None:
+            continue
+        if left is None or left + _least_jumps(source_words, covered | coverage, end) < 0.5:
+            continuations.append((after, covered | coverage, end, left, rest, (option, chosen)))
+    return continuations
+
+
+def _sums_within(sums: Sequence[float], values: Sequence[float], bounds: _Bounds) -> tuple[float, ...] | None:
+    """Subtracts a phrase's values from the sums; returns `None` if one is then out of its bounds."""
+    rest = []
+    for value, part, (low, high) in zip(sums, values, bounds):  # noqa: B905
+        value -= part
+        if not low <= value <= high:
+            return None
+        rest.append(value)
+    return tuple(rest)
+
+
+def _least_jumps(source_words: int, covered: int, previous: int) -> int:
+    """Returns the least sum of jumps to come: to the first uncovered word, and over covered ones up to the last."""
+    left = ~covered & ((1 << source_words) - 1)
+    if not left:
+        return 0
+    first, last = (left & -left).bit_length() - 1, left.bit_length() - 1
+    crossed = (covered & ((1 << last) - 1)) >> max(first, previous)
+    return abs(first - previous) + crossed.bit_count()
+
+
+def _is_done(distortion: float | None, sums: Sequence[float], tolerances: Sequence[float]) -> bool:
+    if distortion is not None and distortion < -0.5:
+        return False
+    return all(abs(value) <= most for value, most in zip(sums, tolerances, strict=True))
+
+
+def _phrases(chosen: _Chosen | None) -> list[PositionedPhrase]:
+    phrases: list[PositionedPhrase] = []
+    while chosen:
+        option, chosen = chosen
+        phrases.append(option)
+    return phrases[::-1]
+
+
+def tolerance(value: float) -> float:
+    """Returns the largest difference between a sum and its six digits in a list, computed in single precision."""
+    digit = 10.0 ** (math.floor(math.log10(abs(value))) - 5) if value else 1e-6
+    return digit / 2 + 2e-6 * max(1.0, abs(value))

@@ -24,9 +24,8 @@ from keras_encdec.formats.phrase_table import LOWEST_LOG_PROBABILITY
 from keras_encdec.formats.record_reader import MalformedLine
 from keras_encdec.runtime.files import check_distinct_files
 from keras_encdec.runtime.progress import FileSummary, Progress, counted
-from keras_encdec.smt.nbest.hypothesis_phrases import HypothesisPhrases
+from keras_encdec.smt.nbest.hypothesis_phrases import HypothesisPhrases, SearchGivenUp
 from keras_encdec.smt.nbest.phrase_scores import PhraseScores, PositionedPhrase, read_phrase_scores
-from keras_encdec.smt.nbest.segmentation_search import SearchGivenUp
 from keras_encdec.task_options import EncodingOption, MalformedLinesOption
 
 # The score that `encdec-score` adds to the four scores of a Moses table.

@@ -15,7 +15,7 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.formats import InputLines, parse_features
 from keras_encdec.smt import add_phrase_features
-from keras_encdec.smt.nbest import segmentation_search
+from keras_encdec.smt.nbest import hypothesis_phrases
 from keras_encdec.smt.nbest.phrase_scores import PhraseScores
 
 SENTENCES = "the big house &apos;s\n\nthe unheard\n"
@@ -259,7 +259,7 @@ def test_arguments_that_cannot_be_used_are_refused(files):
 
 def test_a_search_that_takes_too_long_is_given_up_without_blaming_the_files(files, monkeypatch):
     added(files)
-    monkeypatch.setattr(segmentation_search, "MOST_STATES", 1)
+    monkeypatch.setattr(hypothesis_phrases, "MOST_STATES", 1)
     sentence = "nbest, line 1: found no segmentation of the 5 words within 1 partial segmentations, .* let Moses write"
     with pytest.raises(InputError, match=sentence):
         added(files)
