@@ -1,26 +1,27 @@
 """Reads pairs of any format as the words that the model reads, and makes tf.data pipelines."""
 
-import collections
 import contextlib
+import itertools
 import os
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from keras_encdec.data.alignment import align, check_aligner, longest_sentence, number_of_rounds
-from keras_encdec.errors import EncdecWarning, InputError
+from keras_encdec.errors import EncdecWarning
 from keras_encdec.formats import PairFormat, Record, RecordReader, model_words, pair_format
 from keras_encdec.formats.alignments import AlignedWordPair, Links, embedded_links, links_from_file
 from keras_encdec.formats.pair_format import WordPair
 from keras_encdec.formats.record_reader import LEFT_OUT
 from keras_encdec.runtime.progress import CountedInput, CountedWork, Progress, ShowProgress, counted
-from keras_encdec.text.tokenizer import Tokenizer, split_tokenized
+from keras_encdec.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
     from keras_encdec.data.prepared_pairs import Ids
 
+# Pairs that are tokenized together.
 TOKENIZED_AT_ONCE = 1024
 # Batches that are prepared while one is trained on.
 _PREPARED_AHEAD = 8
@@ -63,68 +64,34 @@ def open_pairs(
     known = pair_format(format)
     with known.open_reader(path, source_path, encoding, on_error) as reader:
         reader.kept = LEFT_OUT
-        pairs = record_words((record for record in reader if record.problem is None), known, tokenizer)
+        records = ((record, None) for record in reader if record.problem is None)
+        pairs = (pair for pair, _ in words_with(records, known, tokenizer))
         yield (((target, source) for source, target in pairs) if reverse else pairs), reader
-
-
-def record_words(
-    records: Iterable[Record], pair_format: PairFormat, tokenizer: Tokenizer | None = None
-) -> Iterator[WordPair]:
-    """Returns the words of well-formed records, as the model reads them, in the order of the records.
-
-    Args:
-        records: iterable of the records of a reader. With a tokenizer, another thread reads ahead.
-        pair_format: PairFormat of the reader.
-        tokenizer: see `open_pairs`. Optional.
-
-    Returns:
-        iterator of `(source words, target words)`.
-    """
-    if tokenizer and not pair_format.is_tokenized:
-        return _tokenized(records, tokenizer)
-    # Only some formats separate factors by "|". In other formats it is an ordinary character.
-    factored = pair_format.is_factored
-    return ((model_words(record.source, factored), model_words(record.target, factored)) for record in records)
 
 
 def words_with(
     items: Iterable[tuple[Record, Item]], pair_format: PairFormat, tokenizer: Tokenizer | None = None
 ) -> Iterator[tuple[WordPair, Item]]:
-    """Yields the words of well-formed records, see `record_words`, each with what was given with its record."""
-    waiting: collections.deque[Item] = collections.deque()
+    """Yields the words of well-formed records, as the model reads them, each with what is given with its record.
 
-    def records() -> Iterator[Record]:
-        for record, item in items:
-            waiting.append(item)  # a tokenizer takes only text, and reads ahead
-            yield record
+    Args:
+        items: iterable of tuples of a record and anything else. With a tokenizer, they are read many at a time.
+        pair_format: PairFormat of the reader of the records.
+        tokenizer: see `open_pairs`. Optional.
 
-    for pair in record_words(records(), pair_format, tokenizer):
-        yield pair, waiting.popleft()
-
-
-def _tokenized(records: Iterable[Record], tokenizer: Tokenizer) -> Iterator[WordPair]:
-    """Tokenizes the records' raw text in a tf.data pipeline, many lines at a time."""
-    import tensorflow as tf
-
-    failed: list[InputError] = []
-
-    def lines() -> Iterator[list[bytes]]:
-        try:
-            for record in records:
-                # The reader decodes a byte that the encoding lacks to a lone surrogate, which UTF-8 cannot encode.
-                yield [side.encode("utf-8", "replace") for side in (record.source, record.target)]
-        except InputError as error:
-            failed.append(error)  # raised below, as TensorFlow would wrap it in its own error
-
-    signature = tf.TensorSpec((2,), tf.string)
-    dataset = tf.data.Dataset.from_generator(lines, output_signature=signature)
-    dataset = dataset.batch(TOKENIZED_AT_ONCE)
-    dataset = dataset.map(lambda pairs: tf.stack([tokenizer(pairs[:, 0]), tokenizer(pairs[:, 1])], 1))
-    for batch in without_autotuning(dataset.prefetch(2)).as_numpy_iterator():
-        for source, target in batch:
-            yield split_tokenized(source), split_tokenized(target)
-    if failed:
-        raise failed[0]
+    Yields:
+        tuple of `(source words, target words)` and what is given with the record.
+    """
+    if tokenizer and not pair_format.is_tokenized:
+        remaining = iter(items)
+        while batch := list(itertools.islice(remaining, TOKENIZED_AT_ONCE)):
+            sides = (tokenizer.words([getattr(record, side) for record, _ in batch]) for side in ("source", "target"))
+            yield from zip(zip(*sides, strict=True), [item for _, item in batch], strict=True)
+        return
+    # Only some formats separate factors by "|". In other formats it is an ordinary character.
+    factored = pair_format.is_factored
+    for record, item in items:
+        yield (model_words(record.source, factored), model_words(record.target, factored)), item
 
 
 @contextlib.contextmanager

@@ -75,12 +75,7 @@ class Tokenizer:
             list of lists of str.
         """
         tokenized = self([line.encode("utf-8", "replace") for line in lines])
-        return [split_tokenized(line) for line in tokenized.numpy()]
-
-
-def split_tokenized(line: bytes) -> list[str]:
-    """Splits a tokenized line into words."""
-    return line.decode().split(" ") if line else []
+        return [line.decode().split(" ") if line else [] for line in tokenized.numpy()]
 
 
 def join_bpe(pieces: Sequence[str]) -> str:
