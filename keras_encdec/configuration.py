@@ -49,19 +49,6 @@ class ConfigurationError(ValueError):
         return type(self), (self._sentence, *self._values)
 
 
-@dataclasses.dataclass(frozen=True)
-class Published:
-    """A value that a publication gives for a hyper-parameter.
-
-    Attributes:
-        value: the value.
-        source: str. The publication and the section, such as "Cho et al., 2014, section 4.1".
-    """
-
-    value: object
-    source: str
-
-
 #: The type of a hyper-parameter's values.
 Kind: typing.TypeAlias = type
 
@@ -80,7 +67,8 @@ class Hyperparameter:
         maximum: largest allowed value; `None` for no bound.
         above: the value must be greater than this bound; `None` for no bound.
         choices: tuple of the allowed values; empty if any value is allowed.
-        published: tuple of Published.
+        published: dict from a publication and its section, such as "Cho et al., 2014, section 4.1", to the value that
+            it gives.
         fixed: bool. Whether a resumed training run must keep the value that it started with.
         group: str. Heading of the flag in `--help`; empty for the heading that the command chooses.
         is_path: bool. Whether the value is the path or URL of a file or folder, or a tuple of them.
@@ -96,7 +84,7 @@ class Hyperparameter:
     maximum: float | None = None
     above: float | None = None
     choices: tuple = ()
-    published: tuple[Published, ...] = ()
+    published: Mapping[str, object] = dataclasses.field(default_factory=dict)
     fixed: bool = False
     group: str = ""
     is_path: bool = False
@@ -212,8 +200,7 @@ def hyperparameter(
         ...
     keras_encdec.configuration.ConfigurationError: found units=0, expected a whole number, 1 or more
     """
-    known = tuple(Published(value, source) for source, value in (published or {}).items())
-    about = {"minimum": minimum, "maximum": maximum, "above": above, "choices": choices, "published": known}
+    about = {"minimum": minimum, "maximum": maximum, "above": above, "choices": choices, "published": published or {}}
     about |= {"fixed": fixed, "group": group, "is_path": is_path}
     return dataclasses.field(default=default, metadata={"help": help, **about})
 

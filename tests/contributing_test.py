@@ -111,9 +111,7 @@ def test_a_hyperparameter_is_a_flag_with_checks_and_help(parts):
         config(window=0)
     flag = train_command.COMMAND.flag_values()["window"]
     assert "Target words before the next that are read." in flag.help
-    assert [(known.value, known.source) for known in next(config.hyperparameters()).published] == [
-        (5, "Bengio et al., 2003, section 4")
-    ]
+    assert next(config.hyperparameters()).published == {"Bengio et al., 2003, section 4": 5}
     with contextlib.redirect_stderr(io.StringIO()) as errors:
         assert train_command.COMMAND.main(["--model_dir=none", "--architecture=window", "--window=0"]) == 2
     assert "window" in errors.getvalue()

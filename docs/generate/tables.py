@@ -67,7 +67,7 @@ def hyperparameter_table(hyperparameters: Iterable[Hyperparameter]) -> str:
     rows = []
     for parameter in hyperparameters:
         allowed = parameter.expectation + (", or not set" if parameter.optional else "")
-        published = "; ".join(f"{shown(known.value)} ({known.source})" for known in parameter.published)
+        published = "; ".join(f"{shown(value)} ({source})" for source, value in parameter.published.items())
         rows.append([f"`{parameter.name}`", allowed, shown(parameter.default), parameter.help, published])
     return table(["name", "allowed", "default", "meaning", "published"], rows)
 

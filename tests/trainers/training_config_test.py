@@ -31,7 +31,7 @@ def test_presets_are_what_was_published():
         config, data = TrainingConfig.from_preset(name, updates=1), TrainingData.from_preset(name)
         for part in (config, config.model, data):
             for parameter in part.hyperparameters():
-                published = [one.value for one in parameter.published if one.source.startswith(source)]
+                published = [value for where, value in parameter.published.items() if where.startswith(source)]
                 assert getattr(part, parameter.name) in (published or [getattr(part, parameter.name)]), parameter.name
 
 
