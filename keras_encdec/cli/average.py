@@ -1,10 +1,9 @@
 """encdec-average: averages the weights of models that were trained from the same weights into one model."""
 
-import sys
-
 from keras_encdec.backend.startup import import_keras
 from keras_encdec.cli.command import UsageError
 from keras_encdec.cli.flags import Repeated
+from keras_encdec.cli.process import say
 from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 from keras_encdec.configuration import Configuration
 from keras_encdec.runtime.files import check_absent
@@ -19,7 +18,7 @@ def main(arguments: Arguments, options: Configuration) -> None:
     import_keras()
     from keras_encdec.model_average import average_models
 
-    print(average_models(arguments["model_dir"], arguments["output"]), file=sys.stderr)
+    say(average_models(arguments["model_dir"], arguments["output"]))
 
 
 COMMAND = task_command(

@@ -1,9 +1,7 @@
 """encdec-decode: translates sentences with a phrase table and an n-gram language model into a Moses n-best list."""
 
-import functools
-import sys
-
 from keras_encdec.cli.flags import WEIGHTS, Repeated, parsed_weights
+from keras_encdec.cli.process import say
 from keras_encdec.cli.task_command import Arguments, check_paths, show_summary, task_command
 from keras_encdec.smt.decoder.decoding_options import DecodingOptions
 
@@ -23,7 +21,7 @@ def main(arguments: Arguments, options: DecodingOptions) -> None:
         options=options,
         other_weights=other_weights,
         progress=ReadingProgress,
-        show=functools.partial(print, file=sys.stderr),
+        show=say,
     )
     show_summary(summary)
 

@@ -1,10 +1,10 @@
 """encdec-distill: trains a small model on translations of the training text by a large model or an ensemble."""
 
-import sys
 from typing import TYPE_CHECKING
 
 from keras_encdec.backend.startup import import_keras
 from keras_encdec.cli.flags import Repeated
+from keras_encdec.cli.process import say
 from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 from keras_encdec.experiment.distillation_options import TEXTS, DistillationOptions, check_test_sets
 from keras_encdec.formats import pair_format
@@ -35,16 +35,16 @@ def main(arguments: Arguments, options: DistillationOptions) -> int:
     from keras_encdec.runtime.progress import ReadingProgress
 
     def begun(stage: "Stage", _: int) -> None:
-        print(f"{stage.name} ...", file=sys.stderr, flush=True)
+        say(f"{stage.name} ...")
 
     def ended(result: "StageResult") -> None:
         state = f"{result.seconds:,.1f} s" if result.was_run else "nothing has changed"
-        print(f"{result.name}: {state}", file=sys.stderr, flush=True)
+        say(f"{result.name}: {state}")
 
     try:
         result = distill(teachers, options=options, begun=begun, ended=ended, progress=ReadingProgress, **arguments)
     except TrainingStopped as stopped:
-        print("Stopped by a signal; run the same command again to continue.", file=sys.stderr)
+        say("Stopped by a signal; run the same command again to continue.")
         return 128 + stopped.signal
     for name, score in result.scores.items():
         print(f"BLEU of the {name}: {score:.2f}")

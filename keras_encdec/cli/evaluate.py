@@ -4,11 +4,11 @@ For translations: BLEU, chrF and TER, and whether they are significantly better 
 with --alignments and --reference_alignments: precision, recall and the alignment error rate (AER).
 """
 
-import sys
 from collections.abc import Sequence
 
 from keras_encdec.cli.command import UsageError
 from keras_encdec.cli.flags import Repeated
+from keras_encdec.cli.process import say
 from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 from keras_encdec.smt.evaluation.evaluate import EvaluationOptions
 
@@ -36,7 +36,7 @@ def main(arguments: Arguments, options: EvaluationOptions) -> None:
         print("\n\n".join(map(str, evaluations)))
     for path in evaluations[0].unlike_references:
         finding = f"{path}: either this file or the references have Moses's escapes, such as &apos;, but not both"
-        print(f"{finding}; give --unescape, or the scores count these words as wrong.", file=sys.stderr)
+        say(f"{finding}; give --unescape, or the scores count these words as wrong.")
 
 
 def _evaluate_alignments(aligned: Arguments, arguments: Arguments, options: EvaluationOptions) -> None:

@@ -1,9 +1,9 @@
 """encdec-experiment: measures what features add to a translation system, the paper's Table 1 on your own data."""
 
-import sys
 from typing import TYPE_CHECKING
 
 from keras_encdec.backend.startup import import_keras
+from keras_encdec.cli.process import say
 from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 from keras_encdec.configuration import Configuration
 from keras_encdec.experiment.experiment_file import load_experiment
@@ -33,20 +33,20 @@ def main(arguments: Arguments, _options: Configuration) -> int:
     done: list[StageResult] = []
 
     def begun(stage: "Stage", number_of_stages: int) -> None:
-        print(f"[{len(done) + 1}/{number_of_stages}] {stage.name}", file=sys.stderr, flush=True)
+        say(f"[{len(done) + 1}/{number_of_stages}] {stage.name}")
 
     def ended(result: "StageResult") -> None:
         done.append(result)
         if result.was_run:
             results = [f"{name} {_shown(value)}" for name, value in result.result.items() if name != "seconds"]
-            print(f"    {result.seconds:,.1f} s; {', '.join(results)}".rstrip("; "), file=sys.stderr, flush=True)
+            say(f"    {result.seconds:,.1f} s; {', '.join(results)}".rstrip("; "))
         else:
-            print(f"[{len(done)}] {result.name}: nothing has changed", file=sys.stderr, flush=True)
+            say(f"[{len(done)}] {result.name}: nothing has changed")
 
     try:
         result = experiment(config, arguments["output"], begun=begun, ended=ended, progress=ReadingProgress)
     except TrainingStopped as stopped:
-        print("Stopped by a signal; run the same command again to continue.", file=sys.stderr)
+        say("Stopped by a signal; run the same command again to continue.")
         return 128 + stopped.signal
     print(f"{result.title}\n\n{result}\n\nWritten to {joined(arguments['output'], 'results.md')}")
     return 0

@@ -1,10 +1,10 @@
 """encdec-export: writes a version of a trained model that TensorFlow Serving loads."""
 
 import dataclasses
-import sys
 from typing import TYPE_CHECKING
 
 from keras_encdec.backend.startup import import_keras
+from keras_encdec.cli.process import say
 from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.export.serving_config import ExportOptions
@@ -64,10 +64,10 @@ def main(arguments: Arguments, options: ExportCommandOptions) -> None:
 
     if options.stable_version:
         path = move_stable_label(folder, options.model_name, options.stable_version, options.base_path)
-        print(f"{path}: stable is version {options.stable_version}", file=sys.stderr)
+        say(f"{path}: stable is version {options.stable_version}")
     elif options.remove_version:
         remove_version(folder, options.model_name, options.remove_version, options.base_path)
-        print(f"{folder}: version {options.remove_version} is removed", file=sys.stderr)
+        say(f"{folder}: version {options.remove_version} is removed")
     else:
         model = TrainedModel.read(model_dir)
         check_has_source(model.has_source, model_dir, remedy=NOT_SERVED)
@@ -83,21 +83,17 @@ def main(arguments: Arguments, options: ExportCommandOptions) -> None:
 
 def _show(result: "ExportResult", model_dir: str, folder: str) -> None:
     if result.tokenization and result.tokenization_is_assumed:
-        print(
+        say(
             f"{model_dir}: the model was trained on tokenized text. The server tokenizes raw text with this package's "
             f"tokenizer, its case {'folded' if result.tokenization['lowercase'] else 'kept'} as in the vocabularies; "
-            "check that the training text was tokenized in the same way.",
-            file=sys.stderr,
+            "check that the training text was tokenized in the same way."
         )
-    print(f"{result.path}: version {result.version}, stable is {result.stable or 'none'}", file=sys.stderr)
+    say(f"{result.path}: version {result.version}, stable is {result.stable or 'none'}")
     config_path = joined(folder, "models.config")
     if result.base_path:
-        print(f"{config_path}: the server finds the versions in {result.base_path} (--base_path)", file=sys.stderr)
+        say(f"{config_path}: the server finds the versions in {result.base_path} (--base_path)")
     if not result.stable:
-        print(
-            f"{config_path}: the label stable names a version that does not exist; --stable_version moves it.",
-            file=sys.stderr,
-        )
+        say(f"{config_path}: the label stable names a version that does not exist; --stable_version moves it.")
 
 
 COMMAND = task_command(

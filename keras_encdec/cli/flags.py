@@ -1,12 +1,12 @@
 """Flags made from the hyper-parameters of configurations, and flags that several commands share."""
 
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from absl import flags
 
 from keras_encdec.cli.command import UsageError
+from keras_encdec.cli.process import say
 from keras_encdec.configuration import Configuration, Hyperparameter
 from keras_encdec.task_options import shared_option_names
 
@@ -83,7 +83,7 @@ def warn_of_missing(missing: int, consequence: str) -> None:
         from keras_encdec.runtime.progress import counted
 
         gap = f"{counted(missing, 'sentences')} without hypotheses, {consequence}"
-        print(f"{gap}; check that the ids in the list number its sentences from 0.", file=sys.stderr)
+        say(f"{gap}; check that the ids in the list number its sentences from 0.")
 
 
 def define_progress_flags(flag_values: flags.FlagValues, serves: bool = False) -> None:

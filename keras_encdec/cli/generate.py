@@ -1,8 +1,5 @@
 """encdec-generate: writes target phrases or sentences for source text, by a search or by sampling."""
 
-import functools
-import sys
-
 from absl import flags
 
 from keras_encdec.backend.startup import import_keras, keep_freed_memory
@@ -14,6 +11,7 @@ from keras_encdec.cli.flags import (
     define_progress_flags,
     given_flags,
 )
+from keras_encdec.cli.process import say
 from keras_encdec.cli.task_command import check_paths, define_task_flag, models_of_task, show_summary
 from keras_encdec.decoding.generation_options import GenerationOptions, check_together
 from keras_encdec.decoding.sampler import Sampler
@@ -117,7 +115,7 @@ def main(flag_values: flags.FlagValues) -> None:
         sampler,
         options,
         progress=ReadingProgress,
-        show=functools.partial(print, file=sys.stderr),
+        show=say,
     )
     if flag_values.input:
         show_summary(summary)

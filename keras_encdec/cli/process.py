@@ -146,6 +146,11 @@ def reader_closed_pipe(error: BrokenPipeError) -> bool:
     return error.filename is not None or any(map(_pipe_is_closed, (1, 2)))
 
 
+def say(message: object) -> None:
+    """Prints a message for the user on standard error: standard output may be a result."""
+    print(message, file=sys.stderr, flush=True)
+
+
 def flush_standard_output() -> None:
     """Flushes standard output, so that a failure is reported here and not by Python at exit."""
     if sys.stdout is not None:

@@ -1,8 +1,7 @@
 """encdec-prune: sets the smallest weights of a trained model to zero, and stores the model in less space."""
 
-import sys
-
 from keras_encdec.backend.startup import import_keras
+from keras_encdec.cli.process import say
 from keras_encdec.cli.task_command import Arguments, check_paths, task_command, zeros_of_model
 from keras_encdec.model_config import model_path
 from keras_encdec.pruning.pruning_options import PruningOptions
@@ -19,7 +18,7 @@ def main(arguments: Arguments, options: PruningOptions) -> None:
     import_keras()
     from keras_encdec.pruning.prune_model import prune_model
 
-    print(prune_model(arguments["model_dir"], arguments["output"], options), file=sys.stderr)
+    say(prune_model(arguments["model_dir"], arguments["output"], options))
 
 
 COMMAND = task_command(

@@ -1,11 +1,10 @@
 """encdec-report: shows what a model has learned, on a page with the paper's tables and figures."""
 
-import sys
-
 from keras_encdec.analysis.report_files import files_of_earlier_report
 from keras_encdec.analysis.report_options import ReportOptions
 from keras_encdec.backend.startup import import_keras
 from keras_encdec.cli.flags import Repeated
+from keras_encdec.cli.process import say
 from keras_encdec.cli.task_command import Arguments, check_paths, show_summary, task_command
 from keras_encdec.formats import pair_format
 from keras_encdec.model_config import check_has_history
@@ -29,8 +28,7 @@ def main(arguments: Arguments, options: ReportOptions) -> None:
     import_keras()
     from keras_encdec.analysis.report import report
 
-    summary = report(**arguments, options=options, say=lambda line: print(line, file=sys.stderr, flush=True))
-    show_summary(summary)
+    show_summary(report(**arguments, options=options, say=say))
 
 
 COMMAND = task_command(

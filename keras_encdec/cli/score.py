@@ -1,11 +1,10 @@
 """encdec-score: adds a model's scores to a phrase table, pairs of text or an n-best list."""
 
-import functools
 import os
-import sys
 
 from keras_encdec.backend.startup import import_keras, keep_freed_memory
 from keras_encdec.cli.flags import OUTPUT
+from keras_encdec.cli.process import say
 from keras_encdec.cli.task_command import Arguments, check_paths, show_summary, task_command
 from keras_encdec.formats import pair_format
 from keras_encdec.runtime.files import check_distinct_files
@@ -33,9 +32,7 @@ def main(arguments: Arguments, options: ScoringOptions) -> None:
     from keras_encdec.scoring.score_file import score_file
 
     keep_freed_memory()
-    show = functools.partial(print, file=sys.stderr)
-    summary = score_file(**arguments, options=options, progress=ReadingProgress, show=show)
-    show_summary(summary)
+    show_summary(score_file(**arguments, options=options, progress=ReadingProgress, show=say))
 
 
 COMMAND = task_command(

@@ -1,10 +1,8 @@
 """encdec-select: selects the best sentence pairs of a corpus with translation or language models."""
 
-import functools
-import sys
-
 from keras_encdec.backend.startup import import_keras, keep_freed_memory
 from keras_encdec.cli.flags import TEXT, text_input
+from keras_encdec.cli.process import say
 from keras_encdec.cli.task_command import Arguments, check_paths, show_summary, task_command
 from keras_encdec.formats import pair_format
 from keras_encdec.formats.record_reader import LEFT_OUT
@@ -63,7 +61,7 @@ def main(arguments: Arguments, options: SelectionOptions) -> None:
         source_output=arguments["source_output"],
         scores=arguments["scores"],
         progress=ReadingProgress,
-        show=functools.partial(print, file=sys.stderr),
+        show=say,
         **text,
     )
     show_summary(summary)

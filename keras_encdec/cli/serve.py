@@ -1,8 +1,7 @@
 """encdec-serve: serves a page for trying a model in a browser; without flags, the model that comes with the package."""
 
-import sys
-
 from keras_encdec.backend.startup import import_keras, keep_freed_memory
+from keras_encdec.cli.process import say
 from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 from keras_encdec.model_config import PACKAGED, STARTER, model_path
 from keras_encdec.trained_model import TrainedModel, check_has_source
@@ -17,7 +16,7 @@ def main(arguments: Arguments, options: ServeOptions) -> None:
     check_extra("web", "The page")
     if arguments["model_dir"] is None:
         arguments["model_dir"] = STARTER
-        print(f"Serving {STARTER}, the model that comes with the package; --model_dir names another.", file=sys.stderr)
+        say(f"Serving {STARTER}, the model that comes with the package; --model_dir names another.")
     is_starter = model_path(arguments["model_dir"]) == PACKAGED / STARTER
     if is_starter and not (arguments["phrase_table"] or arguments["input"]):  # it comes without its training data
         arguments["phrase_table"] = libreoffice_en_fr().phrase_table
@@ -30,7 +29,7 @@ def main(arguments: Arguments, options: ServeOptions) -> None:
     from keras_encdec.web.serve import serve
 
     keep_freed_memory()  # with many arenas, freed memory seldom fits the next request
-    serve(**arguments, options=options, say=lambda line: print(line, file=sys.stderr, flush=True))
+    serve(**arguments, options=options, say=say)
 
 
 COMMAND = task_command(

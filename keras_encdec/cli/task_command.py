@@ -3,7 +3,6 @@
 import contextlib
 import itertools
 import pathlib
-import sys
 import warnings
 import zipfile
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -19,6 +18,7 @@ from keras_encdec.cli.flags import (
     define_progress_flags,
     text_flag,
 )
+from keras_encdec.cli.process import say
 from keras_encdec.configuration import Configuration
 from keras_encdec.errors import EncdecWarning, FilePath
 
@@ -191,11 +191,11 @@ def zeros_of_model(path: pathlib.Path) -> tuple[int, int] | None:
 
 def show_summary(summary: object) -> None:
     """Prints a task's summary on standard error, and then its notices."""
-    print(summary, file=sys.stderr)
+    say(summary)
     show_notices(summary)
 
 
 def show_notices(summary: object) -> None:
     """Prints each notice of a task's summary, if it has any, on a line of standard error."""
     for notice in getattr(summary, "notices", ()):
-        print(notice, file=sys.stderr)
+        say(notice)

@@ -1,7 +1,5 @@
 """encdec-train: learns p(target | source) from pairs."""
 
-import sys
-
 from absl import flags
 
 from keras_encdec.architectures.architecture_registry import architecture, architecture_names, load_preset, preset_names
@@ -14,6 +12,7 @@ from keras_encdec.cli.flags import (
     define_progress_flags,
     given_flags,
 )
+from keras_encdec.cli.process import say
 from keras_encdec.cli.task_command import check_paths, zeros_of_model
 from keras_encdec.configuration import Configuration
 from keras_encdec.formats import pair_format
@@ -94,7 +93,7 @@ def main(flag_values: flags.FlagValues) -> int:
     result = train(config, data, flag_values.model_dir, flag_values.resume, tasks=tasks)
     if result.signal is None:
         return 0
-    print("Stopped by a signal; run the same command with --resume to continue.", file=sys.stderr)
+    say("Stopped by a signal; run the same command with --resume to continue.")
     return 128 + result.signal
 
 

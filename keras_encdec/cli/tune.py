@@ -5,6 +5,7 @@ import sys
 
 from keras_encdec.cli.command import UsageError
 from keras_encdec.cli.flags import WEIGHTS, Repeated, parsed_weights, warn_of_missing
+from keras_encdec.cli.process import say
 from keras_encdec.cli.task_command import Arguments, check_paths, show_notices, task_command
 from keras_encdec.runtime.progress_state import current_record
 from keras_encdec.smt.tuning.tune import TuningOptions
@@ -38,7 +39,7 @@ def main(arguments: Arguments, options: TuningOptions) -> None:
         record.begin("searches")
 
     def report(tuned: TunedWeights) -> None:
-        print(tuned, file=sys.stderr, flush=True)
+        say(tuned)
         if record is not None:
             record.update(next(ended), options.seeds)
 

@@ -1,9 +1,9 @@
 """encdec-verify: compares the scores of an exported model with those of the model it was made from."""
 
 import dataclasses
-import sys
 
 from keras_encdec.backend.startup import import_keras
+from keras_encdec.cli.process import say
 from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.export.serving_config import VerificationOptions
@@ -54,7 +54,7 @@ def main(arguments: Arguments, options: VerifyCommandOptions) -> None:
         pairs, malformed = read_pairs(table, "phrase_table", number=options.num_pairs // 2)
         made_pairs = options.num_pairs - len(pairs)
     if malformed:
-        print(f"Left out: {counted(malformed, 'malformed lines')}.", file=sys.stderr)
+        say(f"Left out: {counted(malformed, 'malformed lines')}.")
     folders = arguments["model_dir"], arguments["export_dir"]
     for difference in verify_export(*folders, options, pairs=pairs, made_pairs=made_pairs).comparisons:
         print(difference)
