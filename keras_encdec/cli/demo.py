@@ -12,14 +12,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from keras_encdec.backend.startup import import_keras
+from keras_encdec.cli.process import say
 from keras_encdec.cli.task_command import Arguments, task_command
 from keras_encdec.configuration import Configuration, hyperparameter
 from keras_encdec.runtime.imports import LIBRARIES
 
 if TYPE_CHECKING:
-    from keras_encdec.analysis import Preferences, ReportSummary
     from keras_encdec.model_directory import ModelDirectory
-    from keras_encdec.scoring.score_file import ScoreSummary
     from keras_encdec.trainers import TrainingConfig, TrainingData, TrainingResult
 
 HELD_OUT = 1000
@@ -37,34 +36,7 @@ What to do next{activation}
   More                README.md, docs/tutorial.md, encdec-train --help, encdec-score --help"""
 
 
-@dataclasses.dataclass(frozen=True)
-class DemonstrationResult:
-    """The result of a demonstration.
-
-    Attributes:
-        model_dir: str, path or URL of the trained model.
-        phrase_table: str, path or URL of the table with the model's score on each line.
-        moses_ini: str, path or URL of the configuration that names this table.
-        training: TrainingResult.
-        perplexity: float. Per target token, on pairs held out of the training; `None` if a signal stopped the training.
-        perplexity_without_source: float. The same with the summary of the source zeroed.
-        scoring: ScoreSummary; `None` if a signal stopped the training.
-        preferences: tuple of Preferences: the targets that the table and the model prefer for a few phrases.
-        report: ReportSummary; `None` if the extra `analysis` is not installed.
-    """
-
-    model_dir: str
-    phrase_table: str
-    moses_ini: str
-    training: "TrainingResult"
-    perplexity: float | None = None
-    perplexity_without_source: float | None = None
-    scoring: "ScoreSummary | None" = None
-    preferences: "tuple[Preferences, ...]" = ()
-    report: "ReportSummary | None" = None
-
-
-def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.0) -> DemonstrationResult:
+def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.0) -> "TrainingResult":
     """Trains a small model on the packaged phrase table, scores the table, and shows what it learned.
 
     Args:
@@ -73,7 +45,7 @@ def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.
         minutes: float. Minutes of training. Defaults to `3`.
 
     Returns:
-        DemonstrationResult. If a signal stops the training, the demonstration ends with it.
+        TrainingResult. If a signal stops the training, the demonstration ends with it.
 
     Raises:
         ConfigurationError: a ValueError, if `minutes` is not a positive number.
@@ -108,25 +80,23 @@ def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.
     )
     training = train(config, data, model_dir)
     if training.signal is not None:
-        return DemonstrationResult(model_dir, table, ini, training)
+        return training
 
     directory = ModelDirectory.load(model_dir)
-    perplexities = _show_perplexities(directory, model_dir)
+    _show_perplexities(directory, model_dir)
     print("\n3. Score the whole table: one more p(target | source) on each line.\n")
     options = ScoringOptions(moses_ini=str(dataset.moses_ini), moses_ini_out=ini)
     files = {"input": dataset.phrase_table, "output": table, "moses_ini": dataset.moses_ini, "moses_ini_out": ini}
     _show("encdec-score", model_dir=model_dir, **files)
-    summary = score_file(directory, dataset.phrase_table, table, options, progress=ReadingProgress)
-    print(summary, file=sys.stderr)
-
-    preferences = _show_preferences(table)
-    written = demonstration_report(model_dir, dataset.phrase_table, page_folder)
+    say(score_file(directory, dataset.phrase_table, table, options, progress=ReadingProgress))
+    _show_preferences(table)
+    write_report(model_dir, dataset.phrase_table, page_folder)
     print(NEXT.format(ini=ini, model_dir=model_dir, activation=_activation(), web=_installation("web")))
-    return DemonstrationResult(model_dir, table, ini, training, *perplexities, summary, preferences, written)
+    return training
 
 
-def _show_perplexities(directory: "ModelDirectory", model_dir: str) -> tuple[float, float]:
-    """Shows and returns the perplexity of held-out pairs with the source and without it."""
+def _show_perplexities(directory: "ModelDirectory", model_dir: str) -> None:
+    """Shows the perplexity of held-out pairs with the source and without it."""
     from keras_encdec.analysis import perplexity
     from keras_encdec.data import Batches, PreparedPairs
     from keras_encdec.runtime.files import is_url, joined
@@ -137,10 +107,9 @@ def _show_perplexities(directory: "ModelDirectory", model_dir: str) -> tuple[flo
     pairs = joined(model_dir, PREPARED)
     with copied_folder(pairs) if is_url(pairs) else contextlib.nullcontext(pathlib.Path(pairs)) as folder:
         held_out = Batches(PreparedPairs(folder), 128, range(HELD_OUT)).once()
-        perplexities = perplexity(directory.model, held_out), perplexity(directory.model, held_out, with_source=False)
-    print(f"   {perplexities[0]:10.2f}   the model")
-    print(f"   {perplexities[1]:10.2f}   the same decoder with the summary zeroed")
-    return perplexities
+        print(f"   {perplexity(directory.model, held_out):10.2f}   the model")
+        without_source = perplexity(directory.model, held_out, with_source=False)
+        print(f"   {without_source:10.2f}   the same decoder with the summary zeroed")
 
 
 def _activation() -> str:
@@ -222,22 +191,21 @@ def _show(command: str, **arguments: object) -> None:
     print(f"   $ {command} " + " \\\n       ".join(given) + "\n", flush=True)
 
 
-def demonstration_report(model_dir: str, table: pathlib.Path, folder: str) -> "ReportSummary | None":
-    """Writes the report; if plotting libraries are missing, prints the reason and returns `None`."""
+def write_report(model_dir: str, table: pathlib.Path, folder: str) -> None:
+    """Writes the report; if plotting libraries are missing, prints the reason."""
     print("\n5. Look at it: the paper's tables and figures, as a page.\n")
     _show("encdec-report", model_dir=model_dir, phrase_table=table, output=folder)
     try:
         from keras_encdec.analysis.report import report
     except ImportError as error:
         print(f"   Skipped: {error}")
-        return None
+        return
     written = report(model_dir, folder, table, say=lambda line: print(f"   {line}", flush=True))
     print(f"   {written}")
-    return written
 
 
-def _show_preferences(table: str) -> "tuple[Preferences, ...]":
-    """Shows and returns what the table and the model prefer for five frequent phrases.
+def _show_preferences(table: str) -> None:
+    """Shows what the table and the model prefer for five frequent phrases.
 
     The phrases have three to five words and at least four options, and share no long words.
     """
@@ -251,17 +219,16 @@ def _show_preferences(table: str) -> "tuple[Preferences, ...]":
         if len(phrase.options) >= 4 and 3 <= len(split_tokens(phrase.source)) <= 5
     ]
     candidates.sort(key=lambda phrase: (-phrase.occurrences, phrase.source))
-    shown: list[Preferences] = []
+    shown = 0
     used: set[str] = set()
     for phrase in candidates:
         words = {word for word in split_tokens(phrase.source) if len(word) > 3}
-        if words and not words & used and len(shown) < SHOWN:
-            shown.append(phrase)
+        if words and not words & used and shown < SHOWN:
+            shown += 1
             used |= words
             print(f"   {phrase.source}")
             for by_table, by_model in zip(phrase.by_table(), phrase.by_model(), strict=True):
                 print(f"      {by_table:<38}{by_model}")
-    return tuple(shown)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -280,11 +247,11 @@ def main(_arguments: Arguments, options: DemonstrationOptions) -> int:
 
     check_folder(options.output_dir)
     import_keras()
-    result = demonstrate(options.output_dir, options.minutes)
-    if result.training.signal is None:
+    training = demonstrate(options.output_dir, options.minutes)
+    if training.signal is None:
         return 0
-    print("Stopped by a signal; run the same command to start again.", file=sys.stderr)
-    return 128 + result.training.signal
+    say("Stopped by a signal; run the same command to start again.")
+    return 128 + training.signal
 
 
 COMMAND = task_command(

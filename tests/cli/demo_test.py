@@ -11,7 +11,7 @@ from tiny_trainings import rounds
 from undrawn import undrawn
 
 from keras_encdec.analysis import ReportOptions, report
-from keras_encdec.cli.demo import COMMAND, demonstrate, demonstration_report, demonstration_settings
+from keras_encdec.cli.demo import COMMAND, demonstrate, demonstration_settings, write_report
 from keras_encdec.datasets import libreoffice_en_fr
 from keras_encdec.formats import InputLines, open_output
 from keras_encdec.trainers.training_files import save_settings
@@ -46,23 +46,20 @@ def test_it_trains_compares_scores_and_shows(tmp_path, capsys, monkeypatch, sche
     if scheme:
         monkeypatch.setitem(sys.modules, "uvicorn", None)  # as if the extra web were not installed
     with eagerly(), undrawn():
-        result = demonstrate(scheme + str(tmp_path / "out"), minutes=0.05)
+        training = demonstrate(scheme + str(tmp_path / "out"), minutes=0.05)
     output = capsys.readouterr().out
     assert f"encdec-serve --model_dir={scheme}{tmp_path}/out/model\n" in output and "/bin/activate" in output
     assert ('In a browser        pip install "keras-encdec[web]"\n' in output) == bool(scheme)
-    assert f"   {result.report}\n" in output and str(result.report).endswith(f"{tmp_path}/out/report/index.html")
+    assert f"{tmp_path}/out/report/index.html\n" in output
     assert (tmp_path / "out" / "report" / "index.html").read_bytes().startswith(b"<!doctype html>")
     perplexities = re.findall(r"^ +([\d.]+)   the (?:model|same decoder)", output, re.M)
-    expected = [result.perplexity, result.perplexity_without_source]
-    assert [float(value) for value in perplexities] == pytest.approx(expected, abs=0.01) and min(expected) > 1
+    assert len(perplexities) == 2 and min(map(float, perplexities)) > 1
     listing = output.partition("Table 2):")[2].partition("\n5. Look")[0]
-    sources = re.findall(r"^   (\S.*)$", listing, re.M)
-    assert sources == [phrase.source for phrase in result.preferences] and len(sources) == 5
+    assert len(re.findall(r"^   \S.*$", listing, re.M)) == 5
     assert len(re.findall(r"^      \S.* +\S", listing, re.M)) == 15
     for program in ("encdec-train --preset=small", "encdec-score --model_dir=", "encdec-report --model_dir="):
         assert f"   $ {program}" in output
     table = tmp_path / "out" / "phrase-table.gz"
-    assert result.phrase_table == scheme + str(table)
     with InputLines(table) as scored, InputLines(dataset.phrase_table) as lines:
         for after, before in zip(scored, lines, strict=True):
             fields = after.split(b" ||| ")
@@ -71,7 +68,7 @@ def test_it_trains_compares_scores_and_shows(tmp_path, capsys, monkeypatch, sche
             assert b" ||| ".join(fields) == before and 0 < float(added) <= 1
     ini = (tmp_path / "out" / "moses.ini").read_text()
     assert "num-features=5" in ini and f"path={scheme}{table}" in ini
-    assert result.training.last.updates == rounds(earlier)[-1]["updates"], "the earlier model is gone"
+    assert training.last.updates == rounds(earlier)[-1]["updates"], "the earlier model is gone"
 
 
 def test_the_report_is_left_out_without_the_libraries_that_draw(tmp_path, capsys, monkeypatch):
@@ -79,7 +76,7 @@ def test_the_report_is_left_out_without_the_libraries_that_draw(tmp_path, capsys
     for name in loaded:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert demonstration_report(tmp_path / "model", tmp_path / "table", tmp_path / "report") is None
+    write_report(tmp_path / "model", tmp_path / "table", tmp_path / "report")
     assert 'Skipped: The report needs matplotlib, which is not installed: pip install "keras-encdec[analysis]".' in (
         capsys.readouterr().out
     )
