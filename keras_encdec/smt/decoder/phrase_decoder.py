@@ -302,20 +302,19 @@ class _Decoder:
     """Translates sentences into lines of an n-best list."""
 
     def __init__(self, task: _Task) -> None:
-        options = task.options
-        self._weights, self._nbest_size = task.weights, options.nbest_size
-        self._encode = FileEncoding(options.encoding).encode
-        model = NgramModel(task.language_model, options.encoding)
-        self._options = TranslationOptionFinder(task.phrases, model, task.weights, options.table_limit)
-        self._search = PhraseSearch(model, task.weights, options.pop_limit, options.distortion_limit)
+        options = self._options = task.options
+        self._weights, self._encode = task.weights, FileEncoding(options.encoding).encode
+        self._model = NgramModel(task.language_model, options.encoding)
+        self._finder = TranslationOptionFinder(task.phrases, self._model, task.weights, options.table_limit)
 
     def translate(self, sentences: Iterable[tuple[int, list[str]]]) -> _Translated:
         """Translates sentences, each given by its number and its words."""
         lines: list[bytes] = []
         unknown_words = 0
         for number, words in sentences:
-            goal = self._search.search(len(words), self._options.of_sentence(words))
-            arcs_of_each = distinct_derivations(goal, self._nbest_size)
+            spans = self._finder.of_sentence(words)
+            goal = PhraseSearch(self._model, self._weights, self._options, len(words), spans).search()
+            arcs_of_each = distinct_derivations(goal, self._options.nbest_size)
             translations = [PhraseTranslation(arcs, self._weights) for arcs in arcs_of_each]
             translations.sort(key=lambda translation: -translation.total)  # rounding may have changed the order
             lines += [self._encode(f"{translation.line(number)}\n") for translation in translations]

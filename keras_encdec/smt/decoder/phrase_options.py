@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from operator import mul
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from keras_encdec.errors import InputError
 from keras_encdec.formats.encodings import escape, model_words, unescape
@@ -42,11 +42,6 @@ class PhraseOption(NamedTuple):
     score: float
     estimate: float
     is_unknown: bool = False
-
-    @classmethod
-    def empty(cls, num_scores: int) -> Self:
-        """Returns an option without words, the only option of an empty sentence."""
-        return cls("", (), (0.0,) * num_scores, 0.0, 0.0)
 
 
 def read_phrases(

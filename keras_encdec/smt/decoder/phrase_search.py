@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from keras_encdec.smt.decoder.decoding_options import DecoderWeights
+from keras_encdec.smt.decoder.decoding_options import DecoderWeights, DecodingOptions
 from keras_encdec.smt.decoder.phrase_options import LN_10, PhraseOption
 from keras_encdec.smt.ngrams.ngram_estimation import SENTENCE_END
 from keras_encdec.smt.ngrams.ngram_model import NgramModel
@@ -86,7 +86,7 @@ _Candidate = tuple[float, int, _Edge, int, int, tuple[float, "State"], float]
 
 
 class PhraseSearch:
-    """Finds the translations of a sentence with the highest weighted sums of the features.
+    """Finds the translations of one sentence with the highest weighted sums of the features.
 
     Hypotheses that cover the same number of source words form a stack. A stack is filled with the best continuations of
     the hypotheses in the stacks before it, in the order in which cube pruning reaches them: by the score plus an
@@ -96,65 +96,44 @@ class PhraseSearch:
     Args:
         model: NgramModel.
         weights: DecoderWeights.
-        pop_limit: int. Number of continuations that are tried for each stack.
-        distortion_limit: int. Maximum distance of a jump; -1 for no limit.
+        options: DecodingOptions.
+        length: int. Number of words in the sentence.
+        spans: dict from `(start, end)`, the end exclusive, to list of PhraseOption, the best first. Each single word
+            has an option.
 
     References:
         - Koehn et al., 2003, "Statistical Phrase-Based Translation" (N03-1017)
         - Huang and Chiang, 2007, "Forest Rescoring: Faster Decoding with Integrated Language Models" (P07-1019)
     """
 
-    def __init__(self, model: NgramModel, weights: DecoderWeights, pop_limit: int, distortion_limit: int) -> None:
-        self._model, self._weights = model, weights
-        self._pop_limit, self._distortion_limit = pop_limit, distortion_limit
-
-    def search(self, length: int, spans: Spans) -> SearchNode:
-        """Finds translations of a sentence, recombined into one node.
-
-        Args:
-            length: int. Number of words in the sentence.
-            spans: dict from `(start, end)`, the end exclusive, to list of PhraseOption, the best first. Each single
-                word has an option.
-
-        Returns:
-            SearchNode, for `distinct_derivations`.
-        """
-        begin = SearchNode(0.0, self._model.begin, 0)
-        if not length:
-            goal = SearchNode(0.0, self._model.empty, 0)
-            log10, _ = self._model.advance(self._model.begin, _END)
-            goal.score = self._weights.language_model * log10 * LN_10
-            empty = PhraseOption.empty(len(self._weights.translation))
-            goal.arcs.append(Arc(begin, empty, 0, 0, log10 * LN_10, goal.score))
-            return goal
-        return _Sentence(self._model, self._weights, length, spans, self._distortion_limit).search(
-            begin, self._pop_limit
-        )
-
-
-class _Sentence:
-    """Searches for the translations of one sentence."""
-
     def __init__(
-        self, model: NgramModel, weights: DecoderWeights, length: int, spans: Spans, distortion_limit: int
+        self, model: NgramModel, weights: DecoderWeights, options: DecodingOptions, length: int, spans: Spans
     ) -> None:
-        self._model, self._weights, self._length = model, weights, length
-        self._limit = length if distortion_limit < 0 else distortion_limit
+        self._model, self._weights, self._length, self._pop_limit = model, weights, length, options.pop_limit
+        self._limit = length if options.distortion_limit < 0 else options.distortion_limit
         memos: dict[tuple[str, ...], _Memo] = {}
         # For each start of a span: its end, its options and the memo of each option.
         self._ends: list[list[tuple[int, Sequence[PhraseOption], list[_Memo]]]] = [[] for _ in range(length)]
-        for (start, end), options in sorted(spans.items()):
-            self._ends[start].append((end, options, [memos.setdefault(option.words, {}) for option in options]))
+        for (start, end), phrases in sorted(spans.items()):
+            self._ends[start].append((end, phrases, [memos.setdefault(phrase.words, {}) for phrase in phrases]))
         self._span_futures = _span_futures(length, spans)
         self._futures: dict[int, float] = {}
         self._edges: list[list[_Edge]] = [[] for _ in range(length + 1)]
 
-    def search(self, begin: SearchNode, pop_limit: int) -> SearchNode:
+    def search(self) -> SearchNode:
+        """Finds translations, recombined into one SearchNode, for `distinct_derivations`."""
+        begin = SearchNode(0.0, self._model.begin, 0)
+        if not self._length:
+            log_prob, state = self._log_prob((), begin.state, is_last=True)
+            goal = SearchNode(self._weights.language_model * log_prob, state, 0)
+            empty = PhraseOption("", (), (0.0,) * len(self._weights.translation), 0.0, 0.0)
+            goal.arcs.append(Arc(begin, empty, 0, 0, log_prob, goal.score))
+            return goal
         stack = {0: {(0, begin.state): begin}}
         for covered in range(self._length):
             for coverage, hypotheses in stack.items():
                 self._add_edges(coverage, covered, hypotheses.values())
-            stack = self._filled_stack(self._edges[covered + 1], covered + 1 == self._length, pop_limit)
+            stack = self._filled_stack(self._edges[covered + 1], covered + 1 == self._length)
             self._edges[covered + 1] = []
         (goal,) = next(iter(stack.values())).values()
         return goal
@@ -183,7 +162,7 @@ class _Sentence:
                 for jump, same_end in jumps:
                     edges.append(_Edge(same_end, options, memos, jump, future, after, start, end))
 
-    def _filled_stack(self, edges: Sequence[_Edge], is_last: bool, pop_limit: int) -> _Stack:
+    def _filled_stack(self, edges: Sequence[_Edge], is_last: bool) -> _Stack:
         """Fills a stack with the best continuations, by cube pruning."""
         weight = self._weights.language_model
         heap: list[_Candidate] = []
@@ -202,7 +181,7 @@ class _Sentence:
         for edge in edges:
             push(edge, 0, 0)
         stack: _Stack = {}
-        for _ in range(pop_limit):
+        for _ in range(self._pop_limit):
             if not heap:
                 break
             _, _, edge, i, j, (log_prob, state), score = heapq.heappop(heap)
