@@ -17,7 +17,7 @@ from keras_encdec.formats import FilePath, InputLines, Record, open_output
 from keras_encdec.formats.plain_text import append_columns
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.files import absolute, check_distinct_files, file_checksum, is_file
-from keras_encdec.runtime.progress import FileSummary, Progress, counted
+from keras_encdec.runtime.progress import Progress, ShardedFileSummary, counted
 from keras_encdec.runtime.shard_folder import ShardFolder
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.workers import in_order, threads
@@ -39,7 +39,7 @@ WINDOWS = 2
 
 
 @dataclasses.dataclass(frozen=True)
-class SelectionSummary(FileSummary):
+class SelectionSummary(ShardedFileSummary):
     """Summary of `select_pairs`.
 
     Attributes:
@@ -59,7 +59,6 @@ class SelectionSummary(FileSummary):
     malformed: int = 0
     without_score: int = 0
     lowest: float | None = None
-    before: int = 0
 
     @property
     def notices(self) -> list[str]:

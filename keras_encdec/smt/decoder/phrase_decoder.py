@@ -20,7 +20,7 @@ from keras_encdec.formats.plain_text import read_sentences
 from keras_encdec.runtime.files import absolute, check_distinct_files, file_checksum
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.open_output import open_output
-from keras_encdec.runtime.progress import CountedWork, FileSummary, Progress, ShowProgress, counted
+from keras_encdec.runtime.progress import CountedWork, Progress, ShardedFileSummary, ShowProgress, counted
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult
 from keras_encdec.runtime.unfinished import unfinished
@@ -39,7 +39,7 @@ _LINE_BYTES = 200
 
 
 @dataclasses.dataclass(frozen=True)
-class DecodingSummary(FileSummary):
+class DecodingSummary(ShardedFileSummary):
     """The result of `decode_nbest`.
 
     Attributes:
@@ -55,7 +55,6 @@ class DecodingSummary(FileSummary):
     sentences: int = 0
     unknown_words: int = 0
     words: int = 0
-    before: int = 0
 
     @property
     def notices(self) -> list[str]:
@@ -179,8 +178,8 @@ def decode_nbest(
             written = _decode_in_shards(task, source, phrase_table, output, progress, show)
         else:
             written = _decode_in_order(task, sentences, file, progress)
-    seconds, words = time.monotonic() - start, sum(map(len, sentences))
-    return DecodingSummary(written.lines, seconds, output, len(sentences), written.unknown_words, words, written.before)
+    seconds, counts = time.monotonic() - start, (len(sentences), written.unknown_words, sum(map(len, sentences)))
+    return DecodingSummary(written.lines, seconds, output, *counts, before=written.before)
 
 
 def _sentences(source: FilePath, options: DecodingOptions) -> list[list[str]]:
