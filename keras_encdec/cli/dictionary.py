@@ -1,6 +1,6 @@
 """encdec-dictionary: writes each word's most frequent translation in word-aligned text, to replace unknown words."""
 
-from keras_encdec.cli.flags import ALIGNMENT, OUTPUT, TEXT, text_input
+from keras_encdec.cli.flags import ALIGNMENT, OUTPUT, TEXT, with_text_input
 from keras_encdec.cli.task_command import Arguments, check_paths, show_summary, task_command
 from keras_encdec.smt.extraction.extraction_options import DictionaryOptions
 
@@ -10,17 +10,10 @@ def main(arguments: Arguments, options: DictionaryOptions) -> None:
     from keras_encdec.runtime.progress import ReadingProgress
     from keras_encdec.smt.extraction.dictionary import write_dictionary
 
-    text = text_input(arguments)
-    inputs = text["input"], text.get("source"), arguments["alignment"]
+    arguments = with_text_input(arguments)
+    inputs = [arguments[name] for name in ("input", "source", "alignment")]
     check_paths(inputs=inputs, outputs=[arguments["output"]])
-    summary = write_dictionary(
-        output=arguments["output"],
-        options=options,
-        alignment=arguments["alignment"],
-        progress=ReadingProgress,
-        **text,
-    )
-    show_summary(summary)
+    show_summary(write_dictionary(**arguments, options=options, progress=ReadingProgress))
 
 
 COMMAND = task_command(

@@ -1,6 +1,6 @@
 """encdec-extract: makes a Moses phrase table from parallel text: aligns words, extracts and scores phrase pairs."""
 
-from keras_encdec.cli.flags import ALIGNMENT, TEXT, text_input
+from keras_encdec.cli.flags import ALIGNMENT, TEXT, with_text_input
 from keras_encdec.cli.task_command import Arguments, check_paths, show_summary, task_command
 from keras_encdec.smt.extraction.extraction_options import ExtractionOptions
 
@@ -10,17 +10,10 @@ def main(arguments: Arguments, options: ExtractionOptions) -> None:
     from keras_encdec.runtime.progress import ReadingProgress
     from keras_encdec.smt.extraction.extract import extract_phrase_table
 
-    text = text_input(arguments)
-    inputs = text["input"], text.get("source"), arguments["alignment"]
+    arguments = with_text_input(arguments)
+    inputs = [arguments[name] for name in ("input", "source", "alignment")]
     check_paths(inputs=inputs, outputs=[arguments["output"]])
-    summary = extract_phrase_table(
-        output=arguments["output"],
-        options=options,
-        alignment=arguments["alignment"],
-        progress=ReadingProgress,
-        **text,
-    )
-    show_summary(summary)
+    show_summary(extract_phrase_table(**arguments, options=options, progress=ReadingProgress))
 
 
 COMMAND = task_command(

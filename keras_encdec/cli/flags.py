@@ -34,14 +34,14 @@ WEIGHTS = {
 }
 
 
-def text_input(arguments: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the parallel text that the flags of `TEXT` name, as arguments of a task.
+def with_text_input(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Replaces the parallel text that the flags of `TEXT` name by the arguments with which a task takes it.
 
     Args:
-        arguments: dict from the names of all flags in `TEXT` to their values; `None` for a flag that is not given.
+        arguments: dict from argument to value, those of all flags in `TEXT` among them; `None` if it is not given.
 
     Returns:
-        dict of "input", "format" and, if the text is in two files, "source".
+        dict with "input", "format" and "source", which is `None` unless the text is in two files, in place of them.
 
     Raises:
         UsageError: if the flags name no text, or more than one.
@@ -50,9 +50,9 @@ def text_input(arguments: Mapping[str, Any]) -> dict[str, str]:
     if given not in (["source", "target"], ["tsv"]):
         found = " and ".join(f"--{name}" for name in given) or "no text"
         raise UsageError(f"found {found}, expected --source with --target, or --tsv.")
-    if given == ["tsv"]:
-        return {"input": arguments["tsv"], "format": "tsv"}
-    return {"input": arguments["target"], "format": "parallel", "source": arguments["source"]}
+    others = {name: value for name, value in arguments.items() if name not in TEXT}
+    file_format = "tsv" if given == ["tsv"] else "parallel"
+    return {**others, "input": arguments[given[-1]], "format": file_format, "source": arguments["source"] or None}
 
 
 def parsed_weights(texts: Sequence[str]) -> dict[str, list[float]]:

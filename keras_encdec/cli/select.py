@@ -1,7 +1,7 @@
 """encdec-select: selects the best sentence pairs of a corpus with translation or language models."""
 
 from keras_encdec.backend.startup import import_keras, keep_freed_memory
-from keras_encdec.cli.flags import TEXT, text_input
+from keras_encdec.cli.flags import TEXT, with_text_input
 from keras_encdec.cli.process import say
 from keras_encdec.cli.task_command import Arguments, check_paths, show_summary, task_command
 from keras_encdec.formats import pair_format
@@ -25,16 +25,15 @@ for _side in ("source", "target"):
 
 def main(arguments: Arguments, options: SelectionOptions) -> None:
     """Selects as the flags say."""
-    text = text_input(arguments)
-    models = {name: arguments[name] for name in _MODELS if arguments[name] is not None}
-    outputs = {name: arguments[name] for name in ("output", "source_output", "scores")}
-    check_corpus(text["format"], text["input"], text.get("source"), **outputs)
+    arguments = with_text_input(arguments)
+    models = {name: path for name in _MODELS if (path := arguments.pop(name)) is not None}
+    check_corpus(**arguments)
     options.models_in_order(models)
     ngram_models = [path for name, path in models.items() if name not in TRANSLATION_MODELS and is_file(path)]
     check_paths(
         [path for path in models.values() if path not in ngram_models],
-        [text["input"], text.get("source"), *ngram_models],
-        outputs.values(),
+        [arguments["input"], arguments["source"], *ngram_models],
+        [arguments[name] for name in ("output", "source_output", "scores")],
     )
     for name, path in models.items():
         if path in ngram_models:
@@ -46,25 +45,15 @@ def main(arguments: Arguments, options: SelectionOptions) -> None:
             check_is_language_model(model.has_source, model.path, f"--{name}")
     for path in ngram_models:
         check_ngram_model(path)
-    check_distinct_files(text["input"], text.get("source"))
+    check_distinct_files(arguments["input"], arguments["source"])
     reading = options.encoding, options.on_error, LEFT_OUT
-    pair_format(text["format"]).check_beginning(text["input"], text.get("source"), *reading)
+    pair_format(arguments["format"]).check_beginning(arguments["input"], arguments["source"], *reading)
     import_keras()
     from keras_encdec.runtime.progress import ReadingProgress
     from keras_encdec.selection.select_pairs import select_pairs
 
     keep_freed_memory()
-    summary = select_pairs(
-        output=arguments["output"],
-        models=models,
-        options=options,
-        source_output=arguments["source_output"],
-        scores=arguments["scores"],
-        progress=ReadingProgress,
-        show=say,
-        **text,
-    )
-    show_summary(summary)
+    show_summary(select_pairs(**arguments, models=models, options=options, progress=ReadingProgress, show=say))
 
 
 COMMAND = task_command(
