@@ -205,24 +205,9 @@ def tf_dataset(make_batches: Callable[[], Iterable[dict[str, "Ids"]]]) -> "tf.da
     # The widths must be declared as unknown. Otherwise Keras infers them from the first batches.
     first = next(iter(make_batches()))
     signature = {name: tf.TensorSpec((None,) * array.ndim, tf.int32) for name, array in first.items()}
-    dataset = tf.data.Dataset.from_generator(make_batches, output_signature=signature)
-    return without_autotuning(dataset.prefetch(_PREPARED_AHEAD))
-
-
-def without_autotuning(dataset: "tf.data.Dataset") -> "tf.data.Dataset":
-    """Turns off autotuning of a dataset, so that TensorFlow starts no thread for it.
-
-    If Python's garbage collector deletes an iterator, it waits for that thread while it holds the global interpreter
-    lock, and can wait forever.
-
-    Args:
-        dataset: `tf.data.Dataset`.
-
-    Returns:
-        `tf.data.Dataset` with the same elements.
-    """
-    import tensorflow as tf
-
+    dataset = tf.data.Dataset.from_generator(make_batches, output_signature=signature).prefetch(_PREPARED_AHEAD)
+    # Without autotuning, for which TensorFlow starts a thread. If Python's garbage collector deletes an iterator, it
+    # waits for that thread while it holds the global interpreter lock, and can wait forever.
     options = tf.data.Options()
     options.autotune.enabled = False
     options.experimental_optimization.inject_prefetch = False
