@@ -9,6 +9,7 @@ import pathlib
 import re
 import shutil
 import stat
+from collections.abc import Iterator
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import FilePath, InputError, explained
@@ -95,11 +96,19 @@ def read_contents(path: FilePath) -> bytes:
     Raises:
         InputError: if it cannot be read.
     """
-    if is_url(path):
-        with contextlib.closing(RemoteInput(os.fspath(path))) as remote:
-            return io.BufferedReader(remote, _BLOCK).read()
-    with explained(path, "to read a file"), open(path, "rb") as file:
+    with _opened(path) as file:
         return file.read()
+
+
+@contextlib.contextmanager
+def _opened(path: FilePath) -> Iterator[io.BufferedIOBase]:
+    """Opens a file, local or remote, to read it as it is."""
+    if is_url(path):
+        with io.BufferedReader(RemoteInput(os.fspath(path)), _BLOCK) as remote:
+            yield remote
+    else:
+        with explained(path, "to read a file"), open(path, "rb") as file:
+            yield file
 
 
 def exists(path: FilePath) -> bool:
@@ -266,11 +275,5 @@ def file_checksum(path: FilePath) -> str:
     Raises:
         InputError: if the file cannot be read.
     """
-    if is_url(path):
-        digest = hashlib.sha256()
-        with contextlib.closing(RemoteInput(os.fspath(path))) as remote:
-            while data := remote.read(_BLOCK):
-                digest.update(data)
-        return digest.hexdigest()
-    with explained(path, "to read a file"), open(path, "rb") as file:
+    with _opened(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
