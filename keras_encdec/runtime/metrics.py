@@ -7,7 +7,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from keras_encdec.errors import InputError
 from keras_encdec.runtime.imports import check_extra
@@ -47,16 +47,15 @@ class RequestMetrics:
 
 
 @contextlib.contextmanager
-def served_metrics(
-    task: str, port: int, record: ProgressRecord | None = None, stream: TextIO | None = None
-) -> Iterator[int]:
+def served_metrics(task: str, port: int, record: ProgressRecord | None = None) -> Iterator[int]:
     """Serves metrics at http://HOST:PORT/metrics during the `with` block, on all addresses of this machine.
+
+    A line on standard error says so.
 
     Args:
         task: str, such as "encdec-score".
         port: int. 0 for any free port.
         record: ProgressRecord, whose state is served. Defaults to `None`: a task without an end, such as a server.
-        stream: text file that gets a line with the address. Defaults to `None`: standard error.
 
     Yields:
         the port.
@@ -84,9 +83,7 @@ def served_metrics(
         ) from error
     _current.append(requests)
     try:
-        print(
-            f"{task}: metrics at http://localhost:{server.server_port}/metrics", file=stream or sys.stderr, flush=True
-        )
+        print(f"{task}: metrics at http://localhost:{server.server_port}/metrics", file=sys.stderr, flush=True)
         yield server.server_port
     finally:
         _current.remove(requests)

@@ -1,7 +1,6 @@
 """Metrics for Prometheus, read from the port at which they are served."""
 
 import contextlib
-import io
 import re
 import socket
 import urllib.request
@@ -22,10 +21,10 @@ def scraped(port):
     return dict(re.findall(r"^(encdec_\w+)\{task=\"encdec-score\"\} (\S+)$", text, re.MULTILINE))
 
 
-def test_the_progress_of_a_task_is_served():
+def test_the_progress_of_a_task_is_served(capsys):
     with ProgressRecord("encdec-score") as record:
-        with served_metrics("encdec-score", 0, record, stream=(stream := io.StringIO())) as port:
-            assert stream.getvalue() == f"encdec-score: metrics at http://localhost:{port}/metrics\n"
+        with served_metrics("encdec-score", 0, record) as port:
+            assert capsys.readouterr().err == f"encdec-score: metrics at http://localhost:{port}/metrics\n"
             found = scraped(port)
             assert (found["encdec_done"], found["encdec_total"], found["encdec_eta_seconds"]) == ("0.0", "NaN", "NaN")
             assert "encdec_request_seconds_count" not in found
@@ -44,7 +43,7 @@ def test_the_progress_of_a_task_is_served():
 
 
 def test_requests_are_counted_and_measured():
-    with served_metrics("encdec-score", 0, stream=io.StringIO()) as port:
+    with served_metrics("encdec-score", 0) as port:
         assert scraped(port)["encdec_request_seconds_count"] == "0.0"
         with measured_request():
             pass

@@ -1,7 +1,6 @@
 """The API and the files of the page, requested in this process."""
 
 import gc
-import io
 import json
 import os
 import pathlib
@@ -266,7 +265,7 @@ def test_memory_does_not_grow_with_the_requests(tmp_path):
 
 def test_requests_are_measured(asked):
     pytest.importorskip("prometheus_client", reason="pip install '.[metrics]'")
-    with served_metrics("encdec-serve", 0, stream=io.StringIO()) as port:
+    with served_metrics("encdec-serve", 0) as port:
         assert asked("translate", POSTED["translate"]).status_code == 200
         assert asked("translate", "{").status_code == 415
         with urllib.request.urlopen(f"http://localhost:{port}/metrics", timeout=10) as answer:
