@@ -8,7 +8,7 @@ from keras_encdec.analysis import perplexity
 from keras_encdec.data import PreparedPairs
 from keras_encdec.datasets import libreoffice_en_fr
 from keras_encdec.decoding import BeamSampler, TextGenerator
-from keras_encdec.errors import FilePath, InputError
+from keras_encdec.errors import FilePath
 from keras_encdec.model_config import (
     HISTORY,
     SOURCE_VOCABULARY,
@@ -20,6 +20,7 @@ from keras_encdec.model_config import (
 )
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.pruning import prune_model
+from keras_encdec.runtime.files import check_absent
 from keras_encdec.sparse_weights import store_half
 from keras_encdec.trainers import TrainingConfig, TrainingData, TrainingResult, train
 from keras_encdec.trainers.model_card import ModelCard
@@ -98,11 +99,8 @@ def build_packaged_model(work_dir: FilePath, output: FilePath, epochs: float = 7
         InputError: if `output` exists; see also `train`.
         KeyboardInterrupt: if a signal stops the training.
     """
-    if (folder := pathlib.Path(output)).exists():
-        raise InputError(
-            "found a file or directory that exists already", "expected a new path", "give another --output", folder
-        )
-    dataset = libreoffice_en_fr()
+    check_absent(output)
+    folder, dataset = pathlib.Path(output), libreoffice_en_fr()
     config = TrainingConfig.from_preset("small", epochs=epochs, schedule="cosine", model=SIZES, tensorboard=False)
     table = str(dataset.phrase_table)
     data = TrainingData.from_preset("small", phrase_table=table, held_out_fraction=0.02, held_out_pairs=1000)
