@@ -4,7 +4,7 @@ import collections
 import dataclasses
 import itertools
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from keras_encdec.data.pairs import open_aligned_pairs
 from keras_encdec.errors import FilePath
@@ -33,11 +33,6 @@ class DictionaryEntry:
     source: str
     target: str
     count: int
-
-    @property
-    def values(self) -> tuple[str, ...]:
-        """The columns after the words."""
-        return (str(self.count),)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,11 +76,6 @@ class Translation:
     target: str
     forward: float
     backward: float
-
-    @property
-    def values(self) -> tuple[str, ...]:
-        """The columns after the words."""
-        return f"{self.forward:.6g}", f"{self.backward:.6g}"
 
 
 def dictionary_entries(pairs: Iterable[AlignedWordPair], min_count: int = MIN_COUNT) -> list[DictionaryEntry]:
@@ -224,20 +214,17 @@ def write_dictionary(
     ):
         numbers = itertools.count()
         pairs = (pair for pair, _ in zip(aligned, numbers, strict=False))
-        entries: Sequence[DictionaryEntry | Translation]
         min_count = options.min_count or (1 if options.shortlist else MIN_COUNT)
         if options.shortlist:
-            entries = translations(pairs, options.shortlist_words or SHORTLIST_WORDS, min_count)
+            found = translations(pairs, options.shortlist_words or SHORTLIST_WORDS, min_count)
+            rows = [(entry.source, entry.target, f"{entry.forward:.6g}\t{entry.backward:.6g}") for entry in found]
         else:
-            entries = dictionary_entries(pairs, min_count)
-        for entry in entries:
-            file.write(file_encoding.encode_line(_line(entry), input))
+            rows = [(entry.source, entry.target, f"{entry.count}") for entry in dictionary_entries(pairs, min_count)]
+        for source_word, target_word, columns in rows:
+            line = f"{_written(source_word)}\t{_written(target_word)}\t{columns}\n"
+            file.write(file_encoding.encode_line(line, input))
     seconds = time.monotonic() - start
-    return DictionarySummary(len(entries), seconds, output, next(numbers), reader.malformed, min_count)
-
-
-def _line(entry: DictionaryEntry | Translation) -> str:
-    return "\t".join((_written(entry.source), _written(entry.target), *entry.values)) + "\n"
+    return DictionarySummary(len(rows), seconds, output, next(numbers), reader.malformed, min_count)
 
 
 def _written(word: str) -> str:
