@@ -1,7 +1,9 @@
 """Word translation probabilities, and the lexical weights computed from them."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +17,7 @@ _TARGET = (1 << _BITS) - 1
 
 Links = Iterable[tuple[int, int]]
 Integers = npt.NDArray[np.int64]
+Value = TypeVar("Value")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +95,8 @@ class LexicalTable:
         size = len(vocabulary)
         self._sources = np.bincount(self._pairs >> _BITS, self._counts, minlength=size)
         self._targets = np.bincount(self._pairs & _TARGET, self._counts, minlength=size)
-        self._known = _BySource(self)
+        # The probabilities that have been looked up, by source word, then by target word.
+        self._known = _Computed(lambda source: _Computed(functools.partial(self.look_up, source)))
 
     def weights(
         self,
@@ -150,25 +154,13 @@ class LexicalTable:
         return round(count / of_source, 7), round(count / of_target, 7)
 
 
-class _BySource(dict[bytes, "_ByTarget"]):
-    """A cache of probabilities by source word, then by target word."""
+class _Computed(dict[bytes, Value]):
+    """A dict that computes the value of a missing word."""
 
-    def __init__(self, table: LexicalTable) -> None:
+    def __init__(self, compute: Callable[[bytes], Value]) -> None:
         super().__init__()
-        self._table = table
+        self._compute = compute
 
-    def __missing__(self, source: bytes) -> "_ByTarget":
-        by_target = self[source] = _ByTarget(self._table, source)
-        return by_target
-
-
-class _ByTarget(dict[bytes, tuple[float, float]]):
-    """A cache of the probabilities of a source word, by target word."""
-
-    def __init__(self, table: LexicalTable, source: bytes) -> None:
-        super().__init__()
-        self._table, self._source = table, source
-
-    def __missing__(self, target: bytes) -> tuple[float, float]:
-        probabilities = self[target] = self._table.look_up(self._source, target)
-        return probabilities
+    def __missing__(self, word: bytes) -> Value:
+        value = self[word] = self._compute(word)
+        return value
