@@ -157,27 +157,21 @@ def tune_decoder(
         weights = initial_weights(number_of_scores(phrase_table))
     initial = {name: [float(value) for value in numbers] for name, numbers in weights.items()}
 
-    def tune_in(directory: FilePath, report: Callable[[TuningRound], object]) -> DecoderTuning:
-        with new_folder(directory) as folder:
-            decoder = _RecordedDecoder(folder, (source, phrase_table, language_model), decoding, progress)
-            rounds, is_converged = _tune_in_turns(decoder, references, metric, initial, options, report)
-            result = DecoderTuning(metric.label, tuple(rounds), is_converged)
-            _write(folder / "weights", result.weights, result.best.score)
-        return result
-
-    if not is_url(output_dir):
-        return tune_in(output_dir, report)
-    staged = StagedFolder(os.fspath(output_dir), existing=True, after_errors=True)
+    staged = StagedFolder(os.fspath(output_dir), existing=True, after_errors=True) if is_url(output_dir) else None
 
     def report_and_save(tuned: TuningRound) -> None:
-        staged.upload_in_background()
+        if staged:
+            staged.upload_in_background()
         report(tuned)
 
-    with staged as folder:
-        tuning = tune_in(folder, report_and_save)
-    rounds = [
-        dataclasses.replace(tuned, nbest=joined(output_dir, os.path.basename(tuned.nbest))) for tuned in tuning.rounds
-    ]
+    with staged or new_folder(output_dir) as folder:
+        decoder = _RecordedDecoder(folder, (source, phrase_table, language_model), decoding, progress)
+        rounds, is_converged = _tune_in_turns(decoder, references, metric, initial, options, report_and_save)
+        tuning = DecoderTuning(metric.label, tuple(rounds), is_converged)
+        _write(folder / "weights", tuning.weights, tuning.best.score)
+    if staged:  # the lists are no longer on this machine
+        uploaded = (joined(output_dir, os.path.basename(tuned.nbest)) for tuned in rounds)
+        rounds = [dataclasses.replace(tuned, nbest=url) for tuned, url in zip(rounds, uploaded, strict=True)]
     return dataclasses.replace(tuning, rounds=tuple(rounds))
 
 
