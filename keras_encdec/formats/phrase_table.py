@@ -2,10 +2,9 @@
 
 import math
 from collections.abc import Callable, Generator, Sequence
-from itertools import islice
 from typing import Any, NamedTuple, cast
 
-from keras_encdec.errors import FilePath, InputError, quoted
+from keras_encdec.errors import FilePath, quoted
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK
 from keras_encdec.formats.fields import FIELD_SPACE, finite_number, split_tokens
 from keras_encdec.formats.pair_format import Column, ColumnKind, ColumnText, PairFormat, Record
@@ -189,7 +188,6 @@ class PhraseTableReader(RecordReader[PhraseTableRecord]):
             bytes are malformed.
         on_error: str. What to do at a malformed line: "stop" raises an error, "keep" yields a record with a `problem`.
             Defaults to `None`, which raises an error that does not name the flag `--on_error`.
-        limit: int. The maximum number of lines to read. Optional.
 
     Attributes:
         lines: InputLines, for progress.
@@ -212,20 +210,18 @@ class PhraseTableReader(RecordReader[PhraseTableRecord]):
     le the b'le ||| the ||| 0.5 0.25 0.125 ||| 0-0'
     """
 
-    def __init__(
-        self, path: FilePath, encoding: str | None = None, on_error: str | None = None, limit: int | None = None
-    ) -> None:
+    def __init__(self, path: FilePath, encoding: str | None = None, on_error: str | None = None) -> None:
         super().__init__(encoding, on_error)
         self.lines = InputLines(path)
-        self._records = self._read(limit)
+        self._records = self._read()
 
-    def _read(self, limit: int | None) -> Generator[PhraseTableRecord]:
+    def _read(self) -> Generator[PhraseTableRecord]:
         # Takes half the time of the named tuple's own constructor, which counts the arguments.
         new_record: Callable[[type[PhraseTableRecord], tuple[object, ...]], PhraseTableRecord]
         new_record = cast(Any, tuple).__new__
         codec, errors = self._encoding.codec, self._encoding.errors
         mark = BYTE_ORDER_MARK if self._encoding.is_utf8 and self.lines.line_number == 0 else None
-        for raw in islice(self.lines, limit):
+        for raw in self.lines:
             try:
                 parsed = parse_line(raw)
                 if len(parsed.scores) != self.num_scores:
@@ -255,11 +251,9 @@ def number_of_scores(path: FilePath) -> int:
     Raises:
         InputError: if the table cannot be read or is empty, or its first line is malformed.
     """
-    with PhraseTableReader(path, encoding="latin-1", limit=1) as reader:
-        for record in reader:
-            if record.parsed is not None:
-                return len(record.parsed.scores)
-    raise InputError("found an empty file", "expected a phrase table", path=path)
+    with PhraseTableReader(path, encoding="latin-1") as reader:
+        next(iter(reader))
+        return reader.num_scores
 
 
 class PhraseTableFormat(PairFormat):
