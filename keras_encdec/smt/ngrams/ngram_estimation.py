@@ -1,6 +1,5 @@
 """Estimates an n-gram language model from text: interpolated modified Kneser-Ney smoothing, as an ARPA file."""
 
-import codecs
 import dataclasses
 import importlib.util
 import time
@@ -11,7 +10,7 @@ import numpy.typing as npt
 
 from keras_encdec.configuration import hyperparameter
 from keras_encdec.errors import FilePath, InputError, quoted
-from keras_encdec.formats.encodings import FileEncoding, escape
+from keras_encdec.formats.encodings import FileEncoding, escape, without_mark
 from keras_encdec.formats.fields import split_tokens
 from keras_encdec.runtime.files import check_distinct_files
 from keras_encdec.runtime.input_lines import InputLines
@@ -176,8 +175,8 @@ def _read(lines: InputLines, encoding: FileEncoding, shown: Progress) -> tuple[l
     lengths: list[int] = []
     for raw in lines:
         encoding.decode_line(raw, lines.path, lines.line_number)
-        if encoding.is_utf8 and not lengths:
-            raw = raw.removeprefix(codecs.BOM_UTF8)
+        if encoding.is_utf8:
+            raw = without_mark(raw, lines.line_number)
         # In encodings that contain ASCII, the bytes of a space and a tab are never part of another character.
         words = split_tokens(raw.removesuffix(b"\r"))
         for word in words:
