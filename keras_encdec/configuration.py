@@ -12,7 +12,7 @@ import re
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 # Maximum number of characters of a value that an error shows.
@@ -51,6 +51,12 @@ class ConfigurationError(ValueError):
 
 #: The type of a hyper-parameter's values.
 Kind: typing.TypeAlias = type
+
+
+def check_choice(name: str, value: object, choices: Collection[str]) -> None:
+    """Raises ConfigurationError for a value of the argument `name` that is not one of the choices."""
+    if value not in choices:
+        raise ConfigurationError(f"found {{{name}}}=%r, expected one of %s", value, ", ".join(choices))
 
 
 @dataclasses.dataclass(frozen=True)

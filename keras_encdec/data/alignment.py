@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, cast
 
-from keras_encdec.configuration import ConfigurationError
+from keras_encdec.configuration import check_choice
 from keras_encdec.errors import InputError
 from keras_encdec.formats.alignments import Links
 
@@ -176,11 +176,8 @@ def check_aligner(aligner: str = DEFAULT_ALIGNER, symmetrization: str = DEFAULT_
         ConfigurationError: a ValueError, for an unknown aligner or symmetrization.
         ImportError: if sil-thot is not installed.
     """
-    if aligner not in ALIGNERS:
-        raise ConfigurationError("found {aligner}=%r, expected one of %s", aligner, ", ".join(ALIGNERS))
-    if symmetrization not in SYMMETRIZATIONS:
-        expected = ", ".join(SYMMETRIZATIONS)
-        raise ConfigurationError("found {symmetrization}=%r, expected one of %s", symmetrization, expected)
+    check_choice("aligner", aligner, ALIGNERS)
+    check_choice("symmetrization", symmetrization, SYMMETRIZATIONS)
     try:
         import thot  # noqa: F401
     except ImportError as error:

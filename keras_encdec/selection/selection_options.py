@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
-from keras_encdec.configuration import ConfigurationError, hyperparameter
+from keras_encdec.configuration import ConfigurationError, check_choice, hyperparameter
 from keras_encdec.errors import FilePath
 from keras_encdec.runtime.files import STANDARD_STREAM
 from keras_encdec.task_options import EncodingOption, MalformedLinesOption, ShardOptions, UnknownWordsOption
@@ -176,8 +176,7 @@ def check_corpus(format: str, input: FilePath, source: FilePath | None, **output
     Raises:
         ConfigurationError: a ValueError, if they do not.
     """
-    if format not in FORMATS:
-        raise ConfigurationError("found {format}=%r, expected one of %s", format, ", ".join(FORMATS))
+    check_choice("format", format, FORMATS)
     for name, path in (("source", source), ("source_output", outputs["source_output"])):
         if format == "parallel" and path is None:
             raise ConfigurationError(f"found parallel text without {{{name}}}, expected a file for each side")

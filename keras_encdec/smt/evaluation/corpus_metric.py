@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from keras_encdec.configuration import ConfigurationError
+from keras_encdec.configuration import check_choice
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath, escape, read_sentences, unescape
 from keras_encdec.runtime.imports import import_sacrebleu
@@ -54,10 +54,8 @@ class CorpusMetric:
     """
 
     def __init__(self, name: str, references: Sequence[Sequence[str]], tokenize: str = "none") -> None:
-        if name not in METRICS:
-            raise ConfigurationError("found {metric}=%r, expected one of %s", name, ", ".join(METRICS))
-        if tokenize not in TOKENIZERS:
-            raise ConfigurationError("found {tokenize}=%r, expected one of %s", tokenize, ", ".join(TOKENIZERS))
+        check_choice("metric", name, METRICS)
+        check_choice("tokenize", tokenize, TOKENIZERS)
         metrics = import_sacrebleu().metrics
         self.name = name
         if name == "bleu":

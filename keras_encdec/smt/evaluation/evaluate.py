@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from keras_encdec.configuration import ConfigurationError, hyperparameter
+from keras_encdec.configuration import ConfigurationError, check_choice, hyperparameter
 from keras_encdec.formats import FilePath
 from keras_encdec.smt.evaluation.corpus_metric import (
     METRICS,
@@ -212,8 +212,7 @@ def check_metrics(names: Sequence[str]) -> None:
     if not names:
         raise ConfigurationError("found no {metrics}, expected at least one of %s", ", ".join(METRICS))
     for name in names:
-        if name not in METRICS:
-            raise ConfigurationError("found {metrics}=%r, expected one of %s", name, ", ".join(METRICS))
+        check_choice("metrics", name, METRICS)
 
 
 def _compared(

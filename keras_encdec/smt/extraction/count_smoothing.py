@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from keras_encdec.configuration import ConfigurationError
+from keras_encdec.configuration import check_choice
 from keras_encdec.errors import InputError
 
 SMOOTHINGS = ("none", "good_turing", "kneser_ney")
@@ -67,8 +67,7 @@ class CountSmoothing:
     """
 
     def __init__(self, name: str, counts_of_counts: Sequence[int]) -> None:
-        if name not in SMOOTHINGS:
-            raise ConfigurationError("found {smoothing}=%r, expected one of %s", name, ", ".join(SMOOTHINGS))
+        check_choice("smoothing", name, SMOOTHINGS)
         self._name, self._total = name, np.float32(counts_of_counts[0])
         pairs_by_count = np.zeros(MAX_COUNTED + 1, np.float32)
         given = counts_of_counts[1 : MAX_COUNTED + 1]
