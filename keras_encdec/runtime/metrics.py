@@ -20,32 +20,6 @@ if TYPE_CHECKING:
 _LATENCIES = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 
-class RequestMetrics:
-    """Counts requests and those that failed, and measures how long they take.
-
-    Args:
-        registry: CollectorRegistry of the metrics.
-        task: str. Label of the metrics, such as "encdec-client".
-    """
-
-    def __init__(self, registry: "CollectorRegistry", task: str) -> None:
-        from prometheus_client import Counter, Histogram
-
-        self._failures = Counter("encdec_request_errors", "Requests that failed.", ["task"], registry=registry)
-        self._seconds = Histogram(
-            "encdec_request_seconds", "Duration of requests.", ["task"], registry=registry, buckets=_LATENCIES
-        )
-        self._task = task
-        self._failures.labels(task)  # shown from the start, with 0
-        self._seconds.labels(task)
-
-    def observe(self, seconds: float, failed: bool) -> None:
-        """Counts a request."""
-        self._seconds.labels(self._task).observe(seconds)
-        if failed:
-            self._failures.labels(self._task).inc()
-
-
 @contextlib.contextmanager
 def served_metrics(task: str, port: int, record: ProgressRecord | None = None) -> Iterator[int]:
     """Serves metrics at http://HOST:PORT/metrics during the `with` block, on all addresses of this machine.
@@ -68,7 +42,7 @@ def served_metrics(task: str, port: int, record: ProgressRecord | None = None) -
     from prometheus_client import CollectorRegistry, start_http_server
 
     registry = CollectorRegistry()
-    requests = functools.cache(lambda: RequestMetrics(registry, task))
+    requests = functools.cache(lambda: _serve_requests(registry, task))
     if record is None:
         requests()  # a server shows 0 requests before the first
     else:
@@ -119,9 +93,26 @@ def _serve_progress(registry: "CollectorRegistry", task: str, record: ProgressRe
     registry.register(Errors())
 
 
+def _serve_requests(registry: "CollectorRegistry", task: str) -> Callable[[float, bool], None]:
+    """Adds the metrics of requests; returns a function that counts a request by its seconds and whether it failed."""
+    from prometheus_client import Counter, Histogram
+
+    # With their labels from the start, so that 0 is shown before the first request.
+    failures = Counter("encdec_request_errors", "Requests that failed.", ["task"], registry=registry).labels(task)
+    seconds = Histogram(
+        "encdec_request_seconds", "Duration of requests.", ["task"], registry=registry, buckets=_LATENCIES
+    ).labels(task)
+
+    def count(duration: float, failed: bool) -> None:
+        seconds.observe(duration)
+        failures.inc(failed)
+
+    return count
+
+
 # For each task in this process, the function that makes its metrics of requests. Only the first request calls it: most
 # tasks send none.
-_current: list[Callable[[], RequestMetrics]] = []
+_current: list[Callable[[], Callable[[float, bool], None]]] = []
 
 
 @dataclasses.dataclass
@@ -142,4 +133,4 @@ def measured_request() -> Iterator[RequestOutcome]:
         raise
     finally:
         if _current:
-            _current[-1]().observe(time.perf_counter() - start, outcome.failed)
+            _current[-1]()(time.perf_counter() - start, outcome.failed)
