@@ -107,33 +107,8 @@ def hypotheses_by_sentence(lines: InputLines) -> Iterator[SentenceHypotheses]:
     yield SentenceHypotheses(hypotheses, previous)
 
 
-def add_word_penalty(
-    features: dict[str, list[float]], hypothesis: bytes, path: FilePath | None = None, line: int | None = None
-) -> None:
-    """Adds the feature `WordPenalty0`, minus the number of words, to the features of a hypothesis.
-
-    Args:
-        features: dict from str to list of float, as `parse_features` returns it.
-        hypothesis: bytes. The hypothesis as it is written in the list.
-        path: path of the n-best list, for errors. Optional.
-        line: int. The line number, for errors. Optional.
-
-    Raises:
-        InputError: if the hypothesis has the feature already.
-
-    Example:
-
-    >>> features = {"LM0": [-4.0]}
-    >>> add_word_penalty(features, b"le|DET chat|NOM")
-    >>> features
-    {'LM0': [-4.0], 'WordPenalty0': [-2.0]}
-    """
-    check_new_features(features, [WORD_PENALTY], path, line, "leave out --word_penalty")
-    features[WORD_PENALTY] = [0.0 - len(split_tokens(hypothesis))]
-
-
 def with_word_penalty(hypothesis: NBestHypothesis, path: FilePath | None = None) -> NBestHypothesis:
-    """Returns a hypothesis with the feature `WordPenalty0` added to its line.
+    """Returns a hypothesis with the feature `WordPenalty0`, minus the number of words, added to its line.
 
     Args:
         hypothesis: NBestHypothesis.
@@ -145,8 +120,7 @@ def with_word_penalty(hypothesis: NBestHypothesis, path: FilePath | None = None)
     Raises:
         InputError: if the hypothesis has the feature already.
     """
-    features = parse_features(hypothesis.parsed.features)
-    add_word_penalty(features, hypothesis.parsed.hypothesis, path, hypothesis.line_number)
-    added = [(WORD_PENALTY, f"{features[WORD_PENALTY][0]:g}")]
-    raw = append_features(hypothesis.raw, added)
+    parsed, remedy = hypothesis.parsed, "leave out --word_penalty"
+    check_new_features(parse_features(parsed.features), [WORD_PENALTY], path, hypothesis.line_number, remedy)
+    raw = append_features(hypothesis.raw, [(WORD_PENALTY, f"{0.0 - len(split_tokens(parsed.hypothesis)):g}")])
     return dataclasses.replace(hypothesis, raw=raw, parsed=parse_nbest_line(raw))

@@ -18,8 +18,8 @@ from keras_encdec.smt.evaluation.corpus_metric import Array, CorpusMetric, Indic
 from keras_encdec.smt.nbest.nbest_sentences import (
     NBestHypothesis,
     SentenceHypotheses,
-    add_word_penalty,
     hypotheses_by_sentence,
+    with_word_penalty,
 )
 
 
@@ -231,9 +231,9 @@ class _Layout:
 
         The row of an early line lacks the sparse features that later lines add; they count as 0.
         """
-        values, line = parse_features(hypothesis.parsed.features), hypothesis.line_number
         if self._word_penalty:
-            add_word_penalty(values, hypothesis.parsed.hypothesis, path, line)
+            hypothesis = with_word_penalty(hypothesis, path)
+        values, line = parse_features(hypothesis.parsed.features), hypothesis.line_number
         if self._is_open and self._first_line is None:
             self._first_line = path, line
             self.lengths.update({name: len(numbers) for name, numbers in values.items()})
