@@ -59,13 +59,12 @@ class Range(NamedTuple):
         return sum(end - start for _, start, end in self.segments)
 
 
-def write_runs(keys: Iterable[bytes], path: str, pairs_in_memory: int = PAIRS_IN_MEMORY) -> list[Run]:
+def write_runs(keys: Iterable[bytes], path: str) -> list[Run]:
     """Counts equal keys and writes them to sorted runs.
 
     Args:
         keys: iterable of bytes, see `phrase_pair_keys`.
         path: str. Prefix of the files' names.
-        pairs_in_memory: int. Number of distinct keys after which another run begins. Defaults to `500_000`.
 
     Returns:
         list of Run.
@@ -74,7 +73,7 @@ def write_runs(keys: Iterable[bytes], path: str, pairs_in_memory: int = PAIRS_IN
     runs: list[Run] = []
     for key in keys:
         counts[key] += 1
-        if len(counts) >= pairs_in_memory:
+        if len(counts) >= PAIRS_IN_MEMORY:
             runs.append(_write_run(counts, f"{path}.{len(runs)}"))
             counts.clear()
     if counts:
@@ -82,13 +81,11 @@ def write_runs(keys: Iterable[bytes], path: str, pairs_in_memory: int = PAIRS_IN
     return runs
 
 
-def plan_ranges(runs: Sequence[Run], range_bytes: int = RANGE_BYTES) -> list[Range]:
-    """Cuts runs into ranges of whole sources.
+def plan_ranges(runs: Sequence[Run]) -> list[Range]:
+    """Cuts runs into ranges of whole sources, of about 16 MiB. Only a single source makes a range much larger.
 
     Args:
         runs: list of Run.
-        range_bytes: int. Approximate number of bytes in a range. Only a single source makes a range much larger.
-            Defaults to 16 MiB.
 
     Returns:
         list of Range, in ascending order; together they contain all lines.
@@ -101,7 +98,7 @@ def plan_ranges(runs: Sequence[Run], range_bytes: int = RANGE_BYTES) -> list[Ran
     cuts: list[bytes] = []
     size = 0
     for key, length in blocks:
-        if size >= range_bytes:
+        if size >= RANGE_BYTES:
             cut = key[: key.index(SEPARATOR)] + SEPARATOR
             if not cuts or cut > cuts[-1]:
                 cuts.append(cut)

@@ -27,17 +27,16 @@ class SentenceBatches:
 
     Args:
         folder: str. An existing folder.
-        words_in_batch: int. Number of words of both sides at which a batch is written. Defaults to `WORDS_IN_BATCH`.
 
     Attributes:
         vocabulary: dict from each word of either side, and NULL, to its number.
         lengths: list of int. Number of sentence pairs in each batch.
     """
 
-    def __init__(self, folder: str, words_in_batch: int = WORDS_IN_BATCH) -> None:
+    def __init__(self, folder: str) -> None:
         self.vocabulary: dict[bytes, int] = {NULL: 0}
         self.lengths: list[int] = []
-        self._folder, self._words_in_batch = folder, words_in_batch
+        self._folder = folder
         self._pairs: list[bytes] = []
         self._links: list[bytes] = []
         self._words = 0
@@ -58,7 +57,7 @@ class SentenceBatches:
         self._pairs.append(source + b"\t" + target + b"\n")
         if links is not None:
             self._links.append(b" ".join(b"%d-%d" % link for link in links) + b"\n")
-        if self._words >= self._words_in_batch:
+        if self._words >= WORDS_IN_BATCH:
             self._write()
 
     def finish(self) -> None:

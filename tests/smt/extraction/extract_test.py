@@ -1,7 +1,6 @@
 """Parallel text to a phrase table."""
 
 import errno
-import functools
 import gzip
 import io
 import math
@@ -17,7 +16,7 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.runtime.progress import ReadingProgress
 from keras_encdec.smt import extract_phrase_table, score_phrases
-from keras_encdec.smt.extraction import extract, extraction_steps
+from keras_encdec.smt.extraction import extract, phrase_runs, sentence_batches
 
 SENTENCES = [
     ("the house", "la maison", "0-0 1-1"),
@@ -98,12 +97,10 @@ def test_the_table_made_on_disk_is_the_one_made_in_memory(tmp_path, out, monkeyp
         most = range(choose.randint(1, 9))
         links = {(choose.randrange(min(i + 2, len(source))), min(i, len(target) - 1)) for i in most}
         sentences.append((" ".join(source), " ".join(target), " ".join(f"{i}-{j}" for i, j in sorted(links))))
-    monkeypatch.setattr(extract, "SentenceBatches", functools.partial(extract.SentenceBatches, words_in_batch=100))
-    plan_ranges = functools.partial(extract.plan_ranges, range_bytes=1000)
-    monkeypatch.setattr(extract, "plan_ranges", plan_ranges)
+    monkeypatch.setattr(sentence_batches, "WORDS_IN_BATCH", 100)
+    monkeypatch.setattr(phrase_runs, "RANGE_BYTES", 1000)
+    monkeypatch.setattr(phrase_runs, "PAIRS_IN_MEMORY", 50)
     monkeypatch.setattr(extract, "PAIRS_IN_PARTITION", 200)
-    write_runs = functools.partial(extraction_steps.write_runs, pairs_in_memory=50)
-    monkeypatch.setattr(extraction_steps, "write_runs", write_runs)
     expected = in_memory(sentences, max_length=4, smoothing=smoothing)
     assert len(expected) > 300 and expected == sorted(expected, key=str.encode)
     result = extracted(write(tmp_path, sentences), out / "table", max_phrase_length=4, smoothing=smoothing)

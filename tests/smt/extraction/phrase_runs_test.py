@@ -3,6 +3,7 @@
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,12 +26,11 @@ KEYS = st.builds(lambda s, t: b" ".join(s) + b" ||| " + b" ".join(t) + b" ||| 0-
 @settings(max_examples=60)
 def test_ranges_have_each_key_once_in_order_and_whole_sources(tmp_path_factory, batches, in_memory, size, block):
     folder = tmp_path_factory.mktemp("runs")
-    before, phrase_runs._BLOCK = phrase_runs._BLOCK, block
-    try:
-        runs = [run for i, keys in enumerate(batches) for run in write_runs(keys, str(folder / str(i)), in_memory)]
-    finally:
-        phrase_runs._BLOCK = before
-    ranges = plan_ranges(runs, size)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("_BLOCK", block), ("PAIRS_IN_MEMORY", in_memory), ("RANGE_BYTES", size)):
+            patch.setattr(phrase_runs, name, value)
+        runs = [run for i, keys in enumerate(batches) for run in write_runs(keys, str(folder / str(i)))]
+        ranges = plan_ranges(runs)
     result = [list(merged(part)) for part in ranges]
     assert [pair for part in result for pair in part] == sorted(
         Counter(key for keys in batches for key in keys).items()
@@ -42,10 +42,12 @@ def test_ranges_have_each_key_once_in_order_and_whole_sources(tmp_path_factory, 
         assert all(len(names) <= 1 for names in sources)
 
 
-def test_a_range_has_about_the_requested_size(tmp_path):
-    runs = write_runs((b"w%d ||| x ||| 0-0" % (i % 5000) for i in range(20_000)), str(tmp_path / "run"), 2000)
+def test_a_range_has_about_the_intended_size(tmp_path, monkeypatch):
+    monkeypatch.setattr(phrase_runs, "PAIRS_IN_MEMORY", 2000)
+    monkeypatch.setattr(phrase_runs, "RANGE_BYTES", 100_000)
+    runs = write_runs((b"w%d ||| x ||| 0-0" % (i % 5000) for i in range(20_000)), str(tmp_path / "run"))
     assert len(runs) == 10
-    ranges = plan_ranges(runs, 100_000)
+    ranges = plan_ranges(runs)
     total = sum(run.offsets[-1] for run in runs)
     assert 2 <= len(ranges) <= total // 100_000 + 1
     assert sum(len(list(merged(part))) for part in ranges) == 5000
