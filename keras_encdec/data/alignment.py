@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from keras_encdec.configuration import check_choice
 from keras_encdec.errors import InputError
 from keras_encdec.formats.alignments import Links
+from keras_encdec.runtime.imports import check_extra
 
 if TYPE_CHECKING:
     from thot.alignment import AlignmentModel, EflomalAlignmentModel
@@ -178,12 +179,7 @@ def check_aligner(aligner: str = DEFAULT_ALIGNER, symmetrization: str = DEFAULT_
     """
     check_choice("aligner", aligner, ALIGNERS)
     check_choice("symmetrization", symmetrization, SYMMETRIZATIONS)
-    try:
-        import thot  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            'Word alignment needs sil-thot, which is not installed: pip install "keras-encdec[smt]".'
-        ) from error
+    check_extra("smt", "Word alignment by sil-thot", "thot")
 
 
 def longest_sentence(aligner: str = DEFAULT_ALIGNER) -> int:
