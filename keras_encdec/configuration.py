@@ -49,14 +49,14 @@ class ConfigurationError(ValueError):
         return type(self), (self._sentence, *self._values)
 
 
-#: The type of a hyper-parameter's values.
-Kind: typing.TypeAlias = type
-
-
 def check_choice(name: str, value: object, choices: Collection[str]) -> None:
     """Raises ConfigurationError for a value of the argument `name` that is not one of the choices."""
     if value not in choices:
         raise ConfigurationError(f"found {{{name}}}=%r, expected one of %s", value, ", ".join(choices))
+
+
+#: The type of a hyper-parameter's values.
+Kind: typing.TypeAlias = type
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,15 +183,8 @@ def hyperparameter(
     Args:
         default: the default value.
         help: str. One sentence, for the flag's help and the tables in the documentation.
-        minimum, maximum: inclusive bounds. Optional.
-        above: exclusive lower bound. Optional.
         choices: the allowed values, or a function that returns them, such as the names in a registry. Optional.
-        published: dict from a source to the value that it gives. Optional.
-        fixed: bool. Whether a resumed training run must keep the value that it started with. Defaults to `False`.
-        group: str. Heading of the flag in `--help`, such as "when to stop". Defaults to the heading that the command
-            chooses.
-        is_path: bool. Whether the value is the path or URL of a file or folder, or a tuple of them. Defaults to
-            `False`.
+        minimum, maximum, above, published, fixed, group, is_path: see `Hyperparameter`. Optional.
 
     Returns:
         a dataclass field.
