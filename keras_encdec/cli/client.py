@@ -89,7 +89,6 @@ COMMAND = task_command(
     "encdec-client",
     main,
     ClientCommandOptions,
-    required={},
     optional={
         "server": "Address of TensorFlow Serving: host:port for gRPC; for REST a URL, such as http://localhost:8501. "
         f"Default: {SERVER}.",

@@ -258,7 +258,6 @@ COMMAND = task_command(
     "encdec-demo",
     main,
     DemonstrationOptions,
-    required={},
     example="encdec-demo --minutes=3",
     guide="../tutorial",
 )

@@ -81,7 +81,6 @@ COMMAND = task_command(
     "encdec-doctor",
     main,
     DoctorOptions,
-    required={},
     optional={
         "path": Repeated(
             "Model directory, export, or folder of a sharded job (.shards) to check: are its files complete and "

@@ -78,7 +78,6 @@ COMMAND = task_command(
     "encdec-evaluate",
     main,
     EvaluationOptions,
-    required={},
     optional={
         "references": Repeated(
             "Reference translations, one per line; may be given once for each of several references."

@@ -36,7 +36,6 @@ COMMAND = task_command(
     "encdec-serve",
     main,
     ServeOptions,
-    required={},
     optional={
         "model_dir": f"Directory of a model with a source. Default: {STARTER}, the model that comes with the package.",
         "phrase_table": "Moses phrase table, plain or gzipped. The page shows the neighbours of a phrase among its "

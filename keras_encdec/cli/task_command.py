@@ -35,7 +35,7 @@ def task_command(
     name: str,
     work: Callable[[Arguments, Options], int | None],
     options: type[Options],
-    required: Mapping[str, str],
+    required: Mapping[str, str] | None = None,
     optional: Mapping[str, str] | None = None,
     flag_names: Mapping[str, str] | None = None,
     repeated: Collection[str] = (),
@@ -53,7 +53,7 @@ def task_command(
             docstring of its module is the description in `--help`. See `Command` for what it may return and raise.
         options: class of the options. Each option becomes a flag, made from its declaration.
         required: dict from argument to help: files and folders that must be given. The help of an argument that may be
-            given several times is `Repeated`; its value is a list.
+            given several times is `Repeated`; its value is a list. Defaults to none.
         optional: dict from argument to help: files and folders that may be given. Defaults to none.
         flag_names: dict from argument or option to the name of its flag, if they differ. Optional.
         repeated: names of tuples of text among the options whose flags are given once for each item. The flag of any
@@ -71,7 +71,7 @@ def task_command(
 
         COMMAND = task_command("encdec-score", main, ScoringOptions, {"input": "File to score."})
     """
-    help_texts = {**required, **(optional or {})}
+    help_texts = {**(required or {}), **(optional or {})}
     names = {argument: argument for argument in help_texts} | dict(flag_names or {})
     module = work.__module__
 
@@ -94,7 +94,7 @@ def task_command(
             arguments[MODEL] = models_of_task(flag_values, arguments[MODEL])
         return work(arguments, configuration_from_flags(options, flag_values, flag_names=names))
 
-    needed = [names[one] for one in required]
+    needed = [names[one] for one in required or ()]
     texts = [names[one] for one in ("other_weights", *repeated) if one in names]
     return Command(name, define_flags, main, needed, names, interrupted, serves, module, example, guide, texts)
 
