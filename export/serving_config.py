@@ -78,6 +78,7 @@ class ServingConfig(ShortlistOptions, TranslationOptions):
         "With --replace_unknown: file with a source word, a tab and its translation on each line. Other source words "
         "are copied.",
         group="signatures that generate",
+        needs="replace_unknown",
     )
     top_k: int | None = hyperparameter(
         None,
@@ -105,8 +106,6 @@ class ServingConfig(ShortlistOptions, TranslationOptions):
             raise ConfigurationError(
                 "found {replace_unknown} with {suppress_unknown}, which never generates <unk>; drop one of them"
             )
-        if self.dictionary and not self.replace_unknown:
-            raise ConfigurationError("found {dictionary} without {replace_unknown}, expected both")
 
     def check_model(self, model: TranslatingModel) -> None:
         """Checks that a model suits the options.

@@ -78,6 +78,7 @@ class Hyperparameter:
         fixed: bool. Whether a resumed training run must keep the value that it started with.
         group: str. Heading of the flag in `--help`; empty for the heading that the command chooses.
         is_path: bool. Whether the value is the path or URL of a file or folder, or a tuple of them.
+        needs: str. Name of another hyper-parameter without which this one has no effect; empty for none.
         item_type: `int`, `float` or `str`, the type of a tuple's items. The bounds apply to the items.
     """
 
@@ -94,6 +95,7 @@ class Hyperparameter:
     fixed: bool = False
     group: str = ""
     is_path: bool = False
+    needs: str = ""
     item_type: Kind = str
 
     @property
@@ -177,6 +179,7 @@ def hyperparameter(
     fixed: bool = False,
     group: str = "",
     is_path: bool = False,
+    needs: str = "",
 ) -> Any:
     """Declares a field of a configuration.
 
@@ -184,7 +187,7 @@ def hyperparameter(
         default: the default value.
         help: str. One sentence, for the flag's help and the tables in the documentation.
         choices: the allowed values, or a function that returns them, such as the names in a registry. Optional.
-        minimum, maximum, above, published, fixed, group, is_path: see `Hyperparameter`. Optional.
+        minimum, maximum, above, published, fixed, group, is_path, needs: see `Hyperparameter`. Optional.
 
     Returns:
         a dataclass field.
@@ -200,7 +203,7 @@ def hyperparameter(
     keras_encdec.configuration.ConfigurationError: found units=0, expected a whole number, 1 or more
     """
     about = {"minimum": minimum, "maximum": maximum, "above": above, "choices": choices, "published": published or {}}
-    about |= {"fixed": fixed, "group": group, "is_path": is_path}
+    about |= {"fixed": fixed, "group": group, "is_path": is_path, "needs": needs}
     return dataclasses.field(default=default, metadata={"help": help, **about})
 
 
@@ -214,9 +217,14 @@ class Configuration:
     """
 
     def __post_init__(self) -> None:
-        for parameter in self.hyperparameters():
+        parameters = list(self.hyperparameters())
+        for parameter in parameters:
             checked = parameter.check(getattr(self, parameter.name))
             object.__setattr__(self, parameter.name, checked)
+        for parameter in parameters:
+            is_given = getattr(self, parameter.name) not in (parameter.default, "")
+            if parameter.needs and is_given and not getattr(self, parameter.needs):
+                raise ConfigurationError(f"found {{{parameter.name}}} without {{{parameter.needs}}}, expected both")
         self.check()
 
     def check(self) -> None:

@@ -31,14 +31,7 @@ class RawTextOptions(Configuration):
     """Whether and how the text that a task reads is tokenized."""
 
     tokenize: bool = hyperparameter(False, "The text is raw: normalize and tokenize it.")
-    lowercase: bool = hyperparameter(False, "Fold case when tokenizing.")
-
-    def check(self) -> None:
-        super().check()
-        if self.lowercase and not self.tokenize:
-            raise ConfigurationError(
-                "found {lowercase} without {tokenize}, expected both: tokenized text is not changed"
-            )
+    lowercase: bool = hyperparameter(False, "Fold case when tokenizing.", needs="tokenize")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,12 +103,8 @@ class AlignmentOptions(Configuration):
         "weights, as JSON (weights). Default: links.",
         choices=ALIGNMENT_FORMATS,
         group="alignments",
+        needs="alignments",
     )
-
-    def check(self) -> None:
-        super().check()
-        if self.alignment_format and not self.alignments:
-            raise ConfigurationError("found {alignment_format} without {alignments}, the file to write")
 
 
 #: Default numbers of translations of each source word, and of most frequent target words, in a lexical shortlist.
@@ -137,19 +126,15 @@ class ShortlistOptions(Configuration):
         f"With --lexical_shortlist: number of translations of each source word. Default: {SHORTLIST_WORDS}.",
         minimum=1,
         group="lexical shortlist",
+        needs="lexical_shortlist",
     )
     frequent_words: int | None = hyperparameter(
         None,
         f"With --lexical_shortlist: number of most frequent target words always allowed. Default: {FREQUENT_WORDS}.",
         minimum=0,
         group="lexical shortlist",
+        needs="lexical_shortlist",
     )
-
-    def check(self) -> None:
-        super().check()
-        for name in ("shortlist_words", "frequent_words"):
-            if getattr(self, name) is not None and not self.lexical_shortlist:
-                raise ConfigurationError(f"found {{{name}}} without {{lexical_shortlist}}, expected both")
 
 
 #: Default weight of a table of word translations; the spelling of a word gets the rest.
@@ -174,12 +159,8 @@ class TranslationOptions(Configuration):
         minimum=0,
         maximum=1,
         group="unknown words",
+        needs="word_translations",
     )
-
-    def check(self) -> None:
-        super().check()
-        if self.translation_weight is not None and not self.word_translations:
-            raise ConfigurationError("found {translation_weight} without {word_translations}, expected both")
 
 
 @dataclasses.dataclass(frozen=True)

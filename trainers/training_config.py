@@ -45,7 +45,11 @@ class TrainingConfig(Configuration):
         is_path=True,
     )
     keep_pruned: bool = hyperparameter(
-        False, "With an initial model that was pruned: keep its pruned weights at zero.", fixed=True, group="pruning"
+        False,
+        "With an initial model that was pruned: keep its pruned weights at zero.",
+        fixed=True,
+        group="pruning",
+        needs="initial_model",
     )
     gradual_pruning: float | None = hyperparameter(
         None,
@@ -57,7 +61,12 @@ class TrainingConfig(Configuration):
         group="pruning",
     )
     pruning_scheme: str = hyperparameter(
-        "class_blind", f"With gradual pruning. {SCHEME_HELP}", choices=SCHEMES, fixed=True, group="pruning"
+        "class_blind",
+        f"With gradual pruning. {SCHEME_HELP}",
+        choices=SCHEMES,
+        fixed=True,
+        group="pruning",
+        needs="gradual_pruning",
     )
     updates: int | None = hyperparameter(None, "Stop after this number of updates.", minimum=1, group="when to stop")
     epochs: float | None = hyperparameter(
@@ -264,14 +273,10 @@ class TrainingConfig(Configuration):
             raise ConfigurationError(
                 "found {schedule}=%s, expected {updates}, {epochs} or {minutes} with it", self.schedule
             )
-        if self.keep_pruned and not self.initial_model:
-            raise ConfigurationError("found {keep_pruned} without {initial_model}, expected both")
         if self.gradual_pruning and limits == (None, None, None):
             raise ConfigurationError(
                 "found {gradual_pruning} without an end, expected {updates}, {epochs} or {minutes} with it"
             )
-        if self.pruning_scheme != "class_blind" and not self.gradual_pruning:
-            raise ConfigurationError("found {pruning_scheme} without {gradual_pruning}, expected both")
         if (self.keep_pruned or self.gradual_pruning) and self.devices != "1":
             name = "keep_pruned" if self.keep_pruned else "gradual_pruning"
             raise ConfigurationError(f"found {{{name}}} with {{devices}}=%s, expected it with 1 device", self.devices)

@@ -100,6 +100,7 @@ class TrainingData(RawTextOptions, EncodingOption, MalformedLinesOption):
         "phrase table these pairs are aligned separately.",
         group="validation data",
         is_path=True,
+        needs="validation",
     )
     held_out_fraction: float = hyperparameter(
         0.01,
@@ -136,8 +137,6 @@ class TrainingData(RawTextOptions, EncodingOption, MalformedLinesOption):
         elif self.alignment or self.validation_alignment:
             name = "alignment" if self.alignment else "validation_alignment"
             raise ConfigurationError(f"found {{{name}}} without {{unknown}}=posunk, expected both")
-        if self.validation_alignment and not self.validation:
-            raise ConfigurationError("found {validation_alignment} without {validation}, expected both")
         num_files, example = (2, ", such as {validation}=val.en,val.fr") if self.source else (1, "")
         if self.files and self.validation and len(self.validation) != num_files:
             found = "1 file" if len(self.validation) == 1 else f"{len(self.validation)} files"

@@ -30,15 +30,17 @@ class ClientCommandOptions(ClientOptions):
         group="instead of scoring",
     )
     seconds: float = hyperparameter(
-        10.0, "With --bench: seconds for which requests are sent.", above=0.0, group="instead of scoring"
+        10.0,
+        "With --bench: seconds for which requests are sent.",
+        above=0.0,
+        group="instead of scoring",
+        needs="bench",
     )
 
     def check(self) -> None:
         super().check()
         if len(self._queries()) > 1:
             raise ConfigurationError(f"found {' and '.join(self._queries())}, expected one of them")
-        if self.seconds != 10.0 and not self.bench:
-            raise ConfigurationError("found {seconds} without {bench}, expected both")
         connection = {parameter.name for parameter in ConnectionOptions.hyperparameters()}
         scoring = {parameter.name for parameter in ClientOptions.hyperparameters()} - connection
         for name in self.changed():

@@ -102,12 +102,14 @@ class GenerationOptions(
         "With --replace_unknown: file with a source word, a tab and its translation on each line. Source words that "
         "it lacks are copied.",
         group="unknown words",
+        needs="replace_unknown",
     )
     full_scores: bool = hyperparameter(
         False,
         "With --lexical_shortlist: score the hypotheses that the search found again, with all words, and rank them by "
         "these scores.",
         group="lexical shortlist",
+        needs="lexical_shortlist",
     )
     join_subwords: str | None = hyperparameter(
         None,
@@ -130,10 +132,6 @@ class GenerationOptions(
             check_feature_name(self.feature_name)
         if self.max_length_factor is not None and self.max_length is not None:
             raise ConfigurationError("found {max_length_factor} with {max_length}, expected one of them")
-        if self.dictionary and not self.replace_unknown:
-            raise ConfigurationError("found {dictionary} without {replace_unknown}, expected both")
-        if self.full_scores and not self.lexical_shortlist:
-            raise ConfigurationError("found {full_scores} without {lexical_shortlist}, expected both")
 
     @property
     def tables(self) -> dict[str, str | None]:

@@ -87,6 +87,7 @@ class DistillationOptions(Configuration):
         None,
         "With --replace_unknown: file with a source word, a tab and its translation on each line.",
         group="teacher's translations",
+        needs="replace_unknown",
     )
     number_of_processes: int | None = hyperparameter(
         None,
@@ -108,8 +109,6 @@ class DistillationOptions(Configuration):
     )
 
     def check(self) -> None:
-        if self.dictionary and not self.replace_unknown:
-            raise ConfigurationError("found {dictionary} without {replace_unknown}, expected both")
         if self.translations > self.num_beams:
             raise ConfigurationError(
                 "found {translations}=%d, expected 1 to {num_beams}, %d", self.translations, self.num_beams

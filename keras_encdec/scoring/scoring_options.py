@@ -95,7 +95,10 @@ class ScoringOptions(
         None, "moses.ini to write for the output table, with the added scores.", group="moses.ini"
     )
     moses_feature: str | None = hyperparameter(
-        None, "Name of the table's feature in a moses.ini that has several tables.", group="moses.ini"
+        None,
+        "Name of the table's feature in a moses.ini that has several tables.",
+        group="moses.ini",
+        needs="moses_ini",
     )
     dry_run: bool = hyperparameter(
         False,
@@ -110,8 +113,6 @@ class ScoringOptions(
             raise ConfigurationError("found one of {moses_ini} and {moses_ini_out}, expected both")
         if self.moses_ini is not None and not known.in_moses_ini:
             raise ConfigurationError("found {moses_ini} with {format}=%s, expected it with a phrase table", self.format)
-        if self.moses_feature is not None and self.moses_ini is None:
-            raise ConfigurationError("found {moses_feature} without {moses_ini}, expected both")
         if known.has_source_file and not self.source:
             raise ConfigurationError(
                 "found {format}=%s without {source}, expected the sentences that were translated", self.format

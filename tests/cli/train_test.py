@@ -144,7 +144,7 @@ def test_contradicting_flags_are_an_error_before_any_work(training_files, tmp_pa
             [*table, "--tokenize"],
             "found --tokenize with --phrase_table, whose text is tokenized already; drop --tokenize.",
         ),
-        ([*tsv, "--lowercase"], "found --lowercase without --tokenize, expected both: tokenized text is not changed."),
+        ([*tsv, "--lowercase"], "found --lowercase without --tokenize, expected both."),
         ([*tsv, "--pad_to=4,x"], "flag --pad_to=4,x: expected whole numbers in a list, 1 or more."),
         ([tsv[0], model[0]], "found nothing that says when the training ends; give one of --updates, --epochs, --min"),
         ([*tsv, "--epochs=0"], "flag --epochs=0: expected a number, above 0, 1e+09 or less."),

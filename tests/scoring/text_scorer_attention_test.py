@@ -89,7 +89,7 @@ def test_alignments_that_cannot_be_written_are_refused(model_dirs, tmp_path):
     arguments = tmp_path / "pairs.tsv", tmp_path / "scored.tsv", ScoringOptions(format="tsv")
     with pytest.raises(ConfigurationError, match="found alignments with a model that has no attention"):
         score_file(model_dirs / "does_not", *arguments, alignments=tmp_path / "a")
-    with pytest.raises(ConfigurationError, match="found alignment_format without alignments, the file to write"):
+    with pytest.raises(ConfigurationError, match="found alignment_format without alignments, expected both"):
         score_file(model_dirs / "attends", *arguments, alignment_format="links")
     with pytest.raises(ConfigurationError, match="found alignment_format='dots', expected one of links, weights"):
         score_file(model_dirs / "attends", *arguments, alignments=tmp_path / "a", alignment_format="dots")

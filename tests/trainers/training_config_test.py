@@ -1,10 +1,15 @@
 """The settings of a training run: what they are, and which of them contradict each other."""
 
+import dataclasses
+import importlib
+import pkgutil
+
 import pytest
 
+from keras_encdec import cli
 from keras_encdec.architectures import preset_names
 from keras_encdec.architectures.architecture_registry import architecture
-from keras_encdec.configuration import ConfigurationError
+from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.errors import InputError
 from keras_encdec.trainers import TrainingConfig, TrainingData
 from keras_encdec.trainers.training_config import check_together
@@ -134,3 +139,32 @@ def test_options_of_a_presets_other_attention_are_ignored(tmp_path):
     assert (config.model.attention_window, config.model.attention_units) == (3, None)
     with pytest.raises(ConfigurationError, match="attention_window with attention=global"):
         TrainingConfig.from_preset(preset, model={"attention": "global", "attention_window": 3})
+
+
+@dataclasses.dataclass(frozen=True)
+class Options(Configuration):
+    table: str | None = hyperparameter(None, "A table.")
+    words: int | None = hyperparameter(None, "With a table.", needs="table")
+    names: str | None = hyperparameter(None, "With a table.", needs="table")
+
+
+def test_an_option_is_refused_without_the_option_that_it_needs():
+    for allowed in ({}, {"table": "t"}, {"table": "t", "words": 0, "names": "n"}, {"names": ""}):
+        Options(**allowed)
+    for name, value in (("words", 0), ("names", "n")):
+        with pytest.raises(ConfigurationError, match=f"found {name} without table, expected both"):
+            Options(**{name: value})
+
+
+def test_options_need_options_that_exist():
+    for module in pkgutil.iter_modules(cli.__path__):
+        importlib.import_module(f"{cli.__name__}.{module.name}")
+    remaining, found = [Configuration], 0
+    while remaining:
+        kind = remaining.pop()
+        remaining += kind.__subclasses__()
+        parameters = list(kind.hyperparameters())
+        needed = {parameter.needs for parameter in parameters} - {""}
+        assert needed <= {parameter.name for parameter in parameters}, kind
+        found += len(needed)
+    assert found > 10

@@ -16,7 +16,7 @@ TABLE, TSV = {"phrase_table": "table.gz"}, {"tsv": "pairs.tsv"}
             {**TABLE, "tokenize": True},
             "found tokenize with phrase_table, whose text is tokenized already; drop tokenize",
         ),
-        ({**TSV, "lowercase": True}, "found lowercase without tokenize, expected both: tokenized text is not changed"),
+        ({**TSV, "lowercase": True}, "found lowercase without tokenize, expected both"),
         ({**TSV, "validation": ("a", "b")}, "found 2 files in validation, expected 1 as for training"),
         ({"source": "s", "target": "t", "validation": ("a",)}, "found 1 file in validation, .*, such as validation=v"),
     ],

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from keras_encdec.configuration import ConfigurationError, hyperparameter
+from keras_encdec.configuration import hyperparameter
 from keras_encdec.data.alignment import ALIGNERS, DEFAULT_ALIGNER, DEFAULT_SYMMETRIZATION, SYMMETRIZATIONS
 from keras_encdec.smt.extraction.count_smoothing import SMOOTHINGS
 from keras_encdec.smt.extraction.phrase_extraction import MAX_PHRASE_LENGTH
@@ -77,13 +77,11 @@ class DictionaryOptions(RawTextOptions, EncodingOption, MalformedLinesOption):
         "Write several translations of each word with their probabilities, for --lexical_shortlist of encdec-generate.",
     )
     shortlist_words: int | None = hyperparameter(
-        None, f"With --shortlist: maximum number of translations of a word. Default: {SHORTLIST_WORDS}.", minimum=1
+        None,
+        f"With --shortlist: maximum number of translations of a word. Default: {SHORTLIST_WORDS}.",
+        minimum=1,
+        needs="shortlist",
     )
     reverse: bool = hyperparameter(
         False, "Translate target words into source words, for a model trained in that direction."
     )
-
-    def check(self) -> None:
-        super().check()
-        if self.shortlist_words is not None and not self.shortlist:
-            raise ConfigurationError("found {shortlist_words} without {shortlist}, expected both")
