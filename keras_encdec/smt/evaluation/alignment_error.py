@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from keras_encdec.errors import FilePath, InputError, quoted
@@ -30,8 +30,8 @@ class SentenceLinks(NamedTuple):
         possible: set of links, which contains the sure ones.
     """
 
-    sure: frozenset[Link]
-    possible: frozenset[Link]
+    sure: set[Link]
+    possible: set[Link]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,7 +163,7 @@ class _LinksFile:
     sentences: int | None
 
     def of(self, number: int) -> SentenceLinks:
-        return self.links.get(number, SentenceLinks(frozenset(), frozenset()))
+        return self.links.get(number, SentenceLinks(set(), set()))
 
 
 def _number_of_sentences(files: Sequence[_LinksFile]) -> int:
@@ -193,40 +193,31 @@ def _number_of_sentences(files: Sequence[_LinksFile]) -> int:
 
 def _read(path: FilePath) -> _LinksFile:
     with InputLines(path) as lines:
-        numbered = ((lines.line_number, without_mark(line, lines.line_number).strip(FIELD_SPACE)) for line in lines)
-        early: list[tuple[int, bytes]] = []
-        for number, line in numbered:
-            early.append((number, line))
-            if line:
-                break
-        first = early[-1][1] if early else b""
-        if first.startswith(b"# Sentence pair"):
-            read: Callable[[FilePath, Iterator[tuple[int, bytes]]], _LinksFile] = _read_giza
-        else:
-            read = _read_naacl if _NAACL.fullmatch(first) else _read_moses
-        return read(path, (pair for part in (early, numbered) for pair in part))
+        numbered = [(lines.line_number, without_mark(line, lines.line_number).strip(FIELD_SPACE)) for line in lines]
+    first = next((line for _, line in numbered if line), b"")
+    if first.startswith(b"# Sentence pair"):
+        return _read_giza(path, iter(numbered))
+    return _read_naacl(path, numbered) if _NAACL.fullmatch(first) else _read_moses(path, numbered)
 
 
-def _read_moses(path: FilePath, lines: Iterator[tuple[int, bytes]]) -> _LinksFile:
+def _read_moses(path: FilePath, lines: Iterable[tuple[int, bytes]]) -> _LinksFile:
     by_sentence: dict[int, SentenceLinks] = {}
     for number, line in lines:
-        sure, possible = set(), set()
+        links = by_sentence[len(by_sentence)] = SentenceLinks(set(), set())
         for text in split_tokens(line):
             match = _MOSES.fullmatch(text)
             if match is None:
                 expected = "expected a source and a target position, from 0, such as 2-1, or 2?1 for a possible link"
                 raise InputError(f"found the link {quoted(text)}", expected, "", path, number)
             link = int(match[1]), int(match[3])
-            possible.add(link)
+            links.possible.add(link)
             if match[2] == b"-":
-                sure.add(link)
-        by_sentence[len(by_sentence)] = SentenceLinks(frozenset(sure), frozenset(possible))
+                links.sure.add(link)
     return _LinksFile(path, by_sentence, len(by_sentence))
 
 
-def _read_naacl(path: FilePath, lines: Iterator[tuple[int, bytes]]) -> _LinksFile:
-    sure: dict[int, set[Link]] = {}
-    possible: dict[int, set[Link]] = {}
+def _read_naacl(path: FilePath, lines: Iterable[tuple[int, bytes]]) -> _LinksFile:
+    by_sentence: dict[int, SentenceLinks] = {}
     for number, line in lines:
         if not line:
             continue
@@ -235,14 +226,11 @@ def _read_naacl(path: FilePath, lines: Iterator[tuple[int, bytes]]) -> _LinksFil
         if match is None or 0 in numbers:
             expected = "expected a sentence, a source and a target position from 1, then S or P, such as 12 3 4 S"
             raise InputError(f"found {quoted(line)}", expected, "", path, number)
-        sentence, *link = (each - 1 for each in numbers)
-        possible.setdefault(sentence, set()).add((link[0], link[1]))
+        sentence, source, target = (each - 1 for each in numbers)
+        links = by_sentence.setdefault(sentence, SentenceLinks(set(), set()))
+        links.possible.add((source, target))
         if match[4] != b"P":
-            sure.setdefault(sentence, set()).add((link[0], link[1]))
-    by_sentence = {
-        sentence: SentenceLinks(frozenset(sure.get(sentence, ())), frozenset(links))
-        for sentence, links in possible.items()
-    }
+            links.sure.add((source, target))
     return _LinksFile(path, by_sentence, None)
 
 
@@ -289,12 +277,12 @@ def _read_giza(path: FilePath, lines: Iterator[tuple[int, bytes]]) -> _LinksFile
     return _LinksFile(path, {index: by_sentence[pair] for index, pair in enumerate(pairs)}, len(by_sentence))
 
 
-def _giza_links(line: bytes, source_length: int, target_length: int) -> frozenset[Link] | None:
+def _giza_links(line: bytes, source_length: int, target_length: int) -> set[Link] | None:
     """Reads the links of a sentence pair; returns `None` if the line does not fit the lengths."""
     words = _GIZA_WORD.findall(line)
     if len(words) != source_length + 1 or words[0][0] != b"NULL":
         return None
-    links = frozenset(
+    links = {
         (source, int(target) - 1) for source, (_, targets) in enumerate(words[1:]) for target in split_tokens(targets)
-    )
+    }
     return links if all(0 <= target < target_length for _, target in links) else None
