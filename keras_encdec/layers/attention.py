@@ -18,6 +18,7 @@ from keras_encdec.layers.attention_step import (
     local_window,
     masked_softmax,
 )
+from keras_encdec.layers.initializers import fresh
 
 
 class Attention(keras.layers.Layer):
@@ -373,8 +374,10 @@ class LocalPredictiveAttention(LocalAttention):
 
     def build(self, queries_shape: Shape, annotations_shape: Shape) -> None:
         width, initializer = queries_shape[-1], self.kernel_initializer
-        self.position_kernel = self.add_weight(shape=(width, width), initializer=initializer, name="position_kernel")
-        self.position_vector = self.add_weight(shape=(width, 1), initializer=initializer, name="position_vector")
+        self.position_kernel = self.add_weight(
+            shape=(width, width), initializer=fresh(initializer), name="position_kernel"
+        )
+        self.position_vector = self.add_weight(shape=(width, 1), initializer=fresh(initializer), name="position_vector")
         super().build(queries_shape, annotations_shape)
 
     def centers(self, queries: Tensor, last: Tensor, positions: Tensor) -> Tensor:

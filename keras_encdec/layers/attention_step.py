@@ -9,6 +9,7 @@ from keras import ops
 from keras_encdec.backend.gradients import product, summed_product
 from keras_encdec.backend.operations import wide_dtype
 from keras_encdec.backend.types import Shape, State, Structure, Tensor
+from keras_encdec.layers.initializers import fresh
 from keras_encdec.layers.recurrent_cell import RecurrentStep
 
 
@@ -100,12 +101,12 @@ class ConcatScore(AttentionScore):
     def build(self, query_shape: Shape, annotations_shape: Shape) -> None:
         width, initializer = self.key_width(query_shape[-1], annotations_shape[-1]), self.kernel_initializer
         self.query_kernel = self.add_weight(
-            shape=(query_shape[-1], width), initializer=initializer, name="query_kernel"
+            shape=(query_shape[-1], width), initializer=fresh(initializer), name="query_kernel"
         )
         self.key_kernel = self.add_weight(
-            shape=(annotations_shape[-1], width), initializer=initializer, name="key_kernel"
+            shape=(annotations_shape[-1], width), initializer=fresh(initializer), name="key_kernel"
         )
-        self.score_vector = self.add_weight(shape=(width, 1), initializer=initializer, name="score_vector")
+        self.score_vector = self.add_weight(shape=(width, 1), initializer=fresh(initializer), name="score_vector")
         self.built = True
 
     def key_width(self, query_width: int, annotation_width: int) -> int:

@@ -5,7 +5,7 @@ from keras import ops
 
 from keras_encdec.backend.operations import last_maximum
 from keras_encdec.backend.types import Shape, Tensor
-from keras_encdec.layers.initializers import checked_size, published_normal
+from keras_encdec.layers.initializers import checked_size, fresh, published_normal
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
@@ -128,7 +128,7 @@ class DeepOutput(keras.layers.Layer):
         width = 2 * self.maxout_units
 
         def matrix(rows: int, columns: int, name: str) -> keras.Variable:
-            return self.add_weight(shape=(rows, columns), initializer=self.kernel_initializer, name=name)
+            return self.add_weight(shape=(rows, columns), initializer=fresh(self.kernel_initializer), name=name)
 
         self.state_kernel = matrix(states_shape[-1], width, "state_kernel")
         self.previous_kernel = matrix(previous_shape[-1], width, "previous_kernel")

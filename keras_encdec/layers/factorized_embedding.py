@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from keras_encdec.backend.types import Shape, Tensor
-from keras_encdec.layers.initializers import checked_size, published_normal
+from keras_encdec.layers.initializers import checked_size, fresh, published_normal
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
@@ -66,7 +66,7 @@ class FactorizedEmbedding(keras.layers.Layer):
         self.embeddings = self.add_weight(shape=(self.input_dim, self.rank), initializer=zero_first, name="embeddings")
         if self.units is not None:
             self.projection = self.add_weight(
-                shape=(self.rank, self.units), initializer=self.embeddings_initializer, name="projection"
+                shape=(self.rank, self.units), initializer=fresh(self.embeddings_initializer), name="projection"
             )
         self.built = True
 

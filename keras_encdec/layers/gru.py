@@ -6,7 +6,7 @@ from keras import ops
 from keras_encdec.backend.gradients import summed_product
 from keras_encdec.backend.operations import as_tensor
 from keras_encdec.backend.types import Shape, State, Structure, Tensor
-from keras_encdec.layers.initializers import LeftSingularVectors, checked_size
+from keras_encdec.layers.initializers import LeftSingularVectors, checked_size, fresh
 from keras_encdec.layers.recurrence import run_recurrence
 from keras_encdec.layers.recurrent_cell import RecurrentCell, RecurrentStep, register_cell
 
@@ -187,15 +187,15 @@ class GRUCell(RecurrentCell):
     def build(self, input_shape: Shape) -> None:
         units = self.units
         self.kernel = self.add_weight(
-            shape=(input_shape[-1], 3 * units), initializer=self.kernel_initializer, name="kernel"
+            shape=(input_shape[-1], 3 * units), initializer=fresh(self.kernel_initializer), name="kernel"
         )
         # Two variables, as the candidate's product needs r * h first. A slice of one variable would be copied at each
         # step.
         self.gate_recurrent_kernel = self.add_weight(
-            shape=(units, 2 * units), initializer=self.recurrent_initializer, name="gate_recurrent_kernel"
+            shape=(units, 2 * units), initializer=fresh(self.recurrent_initializer), name="gate_recurrent_kernel"
         )
         self.candidate_recurrent_kernel = self.add_weight(
-            shape=(units, units), initializer=self.recurrent_initializer, name="candidate_recurrent_kernel"
+            shape=(units, units), initializer=fresh(self.recurrent_initializer), name="candidate_recurrent_kernel"
         )
         self.bias = self.add_weight(shape=(3 * units,), initializer="zeros", name="bias")
         self.built = True
@@ -273,13 +273,13 @@ class ContextGRUCell(RecurrentCell):
     def build(self, input_shape: Shape) -> None:
         width = 3 * self.units
         self.kernel = self.add_weight(
-            shape=(input_shape[-1], width), initializer=self.kernel_initializer, name="kernel"
+            shape=(input_shape[-1], width), initializer=fresh(self.kernel_initializer), name="kernel"
         )
         self.recurrent_kernel = self.add_weight(
-            shape=(self.units, width), initializer=self.recurrent_initializer, name="recurrent_kernel"
+            shape=(self.units, width), initializer=fresh(self.recurrent_initializer), name="recurrent_kernel"
         )
         self.context_kernel = self.add_weight(
-            shape=(self.context_units, width), initializer=self.kernel_initializer, name="context_kernel"
+            shape=(self.context_units, width), initializer=fresh(self.kernel_initializer), name="context_kernel"
         )
         self.bias = self.add_weight(shape=(width,), initializer="zeros", name="bias")
         self.built = True

@@ -3,7 +3,7 @@
 import contextlib
 import contextvars
 import numbers
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import keras
 from keras import ops
@@ -25,6 +25,15 @@ def published_normal(stddev: float = 0.01) -> keras.initializers.Initializer:
         - Cho et al., 2014 (arXiv 1406.1078), section 4.1
     """
     return keras.initializers.RandomNormal(mean=0.0, stddev=stddev)
+
+
+def fresh(initializer: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Returns a copy of an initializer, for one of several weights that it fills.
+
+    Keras gives an initializer its seed when it is made. Without the copy, weights of the same shape would start equal.
+    A seed that the caller chose is kept, and weights of the same shape then do start equal.
+    """
+    return initializer.clone() if isinstance(initializer, keras.initializers.Initializer) else initializer
 
 
 _is_loading = contextvars.ContextVar("_is_loading", default=False)

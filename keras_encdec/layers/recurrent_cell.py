@@ -11,7 +11,7 @@ from keras_encdec.architectures.configurations import CELLS
 from keras_encdec.backend.gradients import product, summed_product
 from keras_encdec.backend.operations import as_tensor
 from keras_encdec.backend.types import Shape, State, Structure, Tensor
-from keras_encdec.layers.initializers import checked_size, published_normal
+from keras_encdec.layers.initializers import checked_size, fresh, published_normal
 
 
 class RecurrentStep:
@@ -135,10 +135,10 @@ class RecurrentCell(keras.layers.Layer):
     def build(self, input_shape: Shape) -> None:
         width = self.gates * self.units
         self.kernel = self.add_weight(
-            shape=(input_shape[-1], width), initializer=self.kernel_initializer, name="kernel"
+            shape=(input_shape[-1], width), initializer=fresh(self.kernel_initializer), name="kernel"
         )
         self.recurrent_kernel = self.add_weight(
-            shape=(self.units, width), initializer=self.recurrent_initializer, name="recurrent_kernel"
+            shape=(self.units, width), initializer=fresh(self.recurrent_initializer), name="recurrent_kernel"
         )
         self.bias = self.add_weight(shape=(width,), initializer=self.bias_initializer, name="bias")
         self.built = True

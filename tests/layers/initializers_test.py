@@ -2,7 +2,18 @@ import numpy as np
 import pytest
 from layer_checks import numpy
 
-from keras_encdec.layers import GRU, ContextGRUCell, LeftSingularVectors
+from keras_encdec.layers import (
+    GRU,
+    ContextGRUCell,
+    DeepOutput,
+    FactorizedEmbedding,
+    GlobalAttention,
+    GRUCell,
+    LeftSingularVectors,
+    LocalPredictiveAttention,
+    LSTMCell,
+    RNNCell,
+)
 from keras_encdec.layers.initializers import weights_will_be_loaded
 
 
@@ -37,6 +48,32 @@ def test_cells_start_as_published(make):
             np.testing.assert_allclose(values[:, :50].T @ values[:, :50], np.eye(50), atol=1e-4)
         else:
             assert abs(values.std() - 0.01) < 0.001 and abs(values.mean()) < 0.001
+
+
+@pytest.mark.parametrize(
+    "layer, shapes",
+    [
+        (RNNCell(8), [(None, 8)]),
+        (LSTMCell(8), [(None, 8)]),
+        (GRUCell(8, recurrent_initializer="glorot_uniform"), [(None, 8)]),
+        (ContextGRUCell(8), [(None, 8)]),
+        (ContextGRUCell(8), [(None, 4)]),
+        (DeepOutput(8, 4, 4), [(None, None, 8), (None, None, 4), (None, 8)]),
+        (FactorizedEmbedding(9, 8, 8), [(None, None)]),
+        (GlobalAttention("concat"), [(None, None, 8), (None, None, 8)]),
+        (LocalPredictiveAttention(), [(None, None, 8), (None, None, 8)]),
+    ],
+    ids=lambda value: value.name if hasattr(value, "name") else "",
+)
+def test_the_matrices_of_a_layer_start_with_different_numbers(layer, shapes):
+    layer.build(*shapes)
+    matrices = [numpy(weight).ravel() for weight in layer.weights if len(weight.shape) == 2]
+    assert len(matrices) > 1
+    starts = [matrix[np.flatnonzero(matrix)[:8]] for matrix in matrices]  # the first row of an embedding is zero
+    for number, start in enumerate(starts):
+        for other in starts[:number]:
+            # The ratio is constant for the same random numbers on another scale.
+            assert np.ptp(start / other) > 0.01
 
 
 def test_weights_that_a_file_replaces_are_not_computed():
