@@ -156,7 +156,8 @@ class LikelihoodModel(keras.Model):
         Args:
             x: the pairs: a dict of "source" and "target", or a tuple of the two, integer arrays `(pairs, time)` of ids
                 closed by the end of sequence and padded with 0; or an object that yields batches of such pairs, each a
-                dict or `((source, target),)`. Keras would take the target of a batch `(source, target)` for y.
+                dict or `((source, target),)`; a Python generator yields `(dict,)`. Keras would take the target of a
+                batch `(source, target)` for y.
             y: `None`, or the target of `x` again, which Keras needs with `sample_weight`.
             *args, **arguments: further arguments of `keras.Model.fit`.
 
@@ -164,8 +165,9 @@ class LikelihoodModel(keras.Model):
             the history, see `keras.Model.fit`.
 
         Raises:
-            ValueError: for another `y`, for arrays that do not hold such ids, for `class_weight`, and unless
-                `sample_weight` has one weight for each pair. Batches of other objects are not checked.
+            ValueError: for another `y`, for arrays that do not hold such ids, for `class_weight`, for `sample_weight`
+                without `y`, and unless `sample_weight` has one weight for each pair. Batches of other objects are not
+                checked.
         """
         if arguments.get("class_weight") is not None:
             raise ValueError("found class_weight=, expected none: a pair has no class; weigh pairs with sample_weight=")
@@ -197,6 +199,11 @@ class LikelihoodModel(keras.Model):
             )
         if hasattr(sample_weight, "shape"):
             _check_weights(sample_weight)
+        if arrays and sample_weight is not None and y is None:
+            raise ValueError(
+                f"found sample_weight without {names[1]}, expected the target of {names[0]} again as {names[1]}: "
+                "without it, Keras leaves out the weights"
+            )
         if arrays:
             self._check_rare_words(x)
             source, target = self.sides(x)

@@ -88,6 +88,12 @@ def test_sample_weights_weigh_pairs():
         model.fit(PAIRS, TARGET, sample_weight=np.ones((64, 5)), verbose=0)
     with pytest.raises(ValueError, match=r"found sample_weight of shape \(64, 5\), expected one weight for each pair"):
         model.train_on_batch(PAIRS, TARGET, sample_weight=np.ones((64, 5)))
+    expected = "expected the target of {} again as {}: without it, Keras leaves out the weights"
+    for method in (model.fit, model.evaluate):
+        with pytest.raises(ValueError, match="found sample_weight without y, " + expected.format("x", "y")):
+            method(PAIRS, sample_weight=weights, verbose=0)
+    with pytest.raises(ValueError, match=r"found sample_weight without validation_data\[1\], expected the target of"):
+        model.fit(PAIRS, validation_data=(PAIRS, None, weights), verbose=0)
     with pytest.raises(ValueError, match="found class_weight=, expected none: .* weigh pairs with sample_weight="):
         model.fit(PAIRS, TARGET, class_weight={0: 1.0, 1: 2.0}, verbose=0)
 
