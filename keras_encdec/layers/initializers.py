@@ -93,15 +93,16 @@ class LeftSingularVectors(keras.initializers.Initializer):
         return {"seed": self.seed}
 
 
-def checked_size(name: str, value: object) -> int:
+def checked_size(name: str, value: object, minimum: int = 1) -> int:
     """Returns a size as an int.
 
     Args:
         name: str. The argument's name, for the error.
         value: the argument; an int, or an integer of another library, such as NumPy.
+        minimum: int. Defaults to `1`.
 
     Raises:
-        ValueError: if it is not a whole number, 1 or more.
+        ValueError: if it is not a whole number, or below the minimum.
 
     Example:
 
@@ -110,6 +111,6 @@ def checked_size(name: str, value: object) -> int:
         ...
     ValueError: found units=0, expected a whole number, 1 or more
     """
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"found {name}={value!r}, expected a whole number, 1 or more")
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < minimum:
+        raise ValueError(f"found {name}={value!r}, expected a whole number, {minimum} or more")
     return int(value)

@@ -1,5 +1,7 @@
 """The definition of the score, and the checks of the id sequences that it reads."""
 
+from collections.abc import Mapping
+
 import numpy as np
 from keras import ops
 
@@ -111,13 +113,18 @@ def check_training_arrays(sides: dict[str, Tensor], ids: dict[str, int]) -> None
         if isinstance(rows, np.ndarray):
             _check_id_array(name, rows)
     numbers = {name: len(rows) for name, rows in sides.items() if isinstance(rows, np.ndarray)}
-    if len(set(numbers.values())) > 1:
-        counts = " and ".join(f"{number} rows of the {name}" for name, number in numbers.items())
-        raise ValueError(f"found {counts}, expected the same number: each row is a pair")
+    check_row_numbers(numbers)
     for name in numbers:
         rows = sides[name]
         lengths = rows.shape[1] - np.argmax(rows[:, ::-1] != 0, axis=1)
         check_sequences(name, rows, np.where(rows.any(axis=1), lengths, 0), ids[name])
+
+
+def check_row_numbers(numbers: Mapping[str, int | None]) -> None:
+    """Raises ValueError if the sides of pairs, by their names, differ in their known numbers of rows."""
+    if len(set(numbers.values()) - {None}) > 1:
+        counts = " and ".join(f"{number} rows of the {name}" for name, number in numbers.items())
+        raise ValueError(f"found {counts}, expected the same number: each row is a pair")
 
 
 def id_tensor(name: str, rows: Tensor, ids: int) -> Tensor:
@@ -155,5 +162,6 @@ def id_tensor(name: str, rows: Tensor, ids: int) -> Tensor:
 def _check_id_array(name: str, rows: np.ndarray) -> None:
     if rows.ndim != 2 or rows.dtype.kind not in "iu" or not rows.size:
         raise ValueError(
-            f"found a {name} of shape {rows.shape} and dtype {rows.dtype}, expected integer ids (rows, time)"
+            f"found a {name} of shape {rows.shape} and dtype {rows.dtype}, expected integer ids (rows, time), at least "
+            "one of each"
         )

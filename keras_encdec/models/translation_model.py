@@ -20,10 +20,18 @@ from keras_encdec.backend.gradients import without_gradients
 from keras_encdec.backend.types import Encoded, Memory, Shape, State, Structure, Tensor
 from keras_encdec.backend.variable_copies import VariableCopies
 from keras_encdec.configuration import Configuration
+from keras_encdec.layers.initializers import checked_size
 from keras_encdec.model_config import WEIGHTS, model_path
 from keras_encdec.models.contract import Decoder, Encoder
 from keras_encdec.models.likelihood_model import LikelihoodModel
-from keras_encdec.models.log_probs import SPECIAL_IDS, id_tensor, mean_log_probs, sequence_log_probs, token_log_probs
+from keras_encdec.models.log_probs import (
+    SPECIAL_IDS,
+    check_row_numbers,
+    id_tensor,
+    mean_log_probs,
+    sequence_log_probs,
+    token_log_probs,
+)
 from keras_encdec.registry import Registry
 from keras_encdec.sparse_weights import dense_file
 
@@ -51,7 +59,7 @@ class TranslationModel(LikelihoodModel):
         and "mean_log_probs", the means over all ids that can be predicted.
 
     Raises:
-        ValueError: for a hyper-parameter of a wrong type or out of bounds.
+        ValueError: for a number of words or a hyper-parameter of a wrong type or out of bounds.
     """
 
     #: The class of the model's hyper-parameters, whose fields are arguments of the constructor.
@@ -64,8 +72,8 @@ class TranslationModel(LikelihoodModel):
     def __init__(self, source_words: int, target_words: int, **arguments: object) -> None:
         names = {parameter.name for parameter in self.config_class.hyperparameters()}
         super().__init__(**{name: value for name, value in arguments.items() if name not in names})
-        self.source_words = source_words
-        self.target_words = target_words
+        self.source_words = checked_size("source_words", source_words, minimum=0)
+        self.target_words = checked_size("target_words", target_words, minimum=0)
         self.config = self.config_class(**{name: value for name, value in arguments.items() if name in names})
 
     @classmethod
@@ -252,10 +260,14 @@ class EncoderDecoder(TranslationModel):
             float tensor `(batch, target_time)`, nats; 0 on padding.
 
         Raises:
-            ValueError: for arrays that do not hold such ids.
+            ValueError: for arrays that do not hold such ids, and for different numbers of rows.
         """
-        target = id_tensor("target", target, self.target_words + SPECIAL_IDS)
-        return self._quick_call({"source": self._source_ids(source), "target": target})
+        ids = {
+            "source": self._source_ids(source),
+            "target": id_tensor("target", target, self.target_words + SPECIAL_IDS),
+        }
+        check_row_numbers({name: rows.shape[0] for name, rows in ids.items()})
+        return self._quick_call(ids)
 
     @without_gradients
     def score(self, source: Tensor, target: Tensor) -> Tensor:
@@ -269,7 +281,7 @@ class EncoderDecoder(TranslationModel):
             float tensor `(batch,)`, nats.
 
         Raises:
-            ValueError: for arrays that do not hold such ids.
+            ValueError: for arrays that do not hold such ids, and for different numbers of rows.
         """
         return sequence_log_probs(self.token_log_probs(source, target))
 

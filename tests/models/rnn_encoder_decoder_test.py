@@ -176,6 +176,7 @@ def test_invalid_training_data_is_refused(arguments, sentence):
         (np.array([[2**40, 2]]), "found the id 1099511627776 in the {}, expected"),
         (np.array([[5.0, 2.0]]), "found a {} of shape .* and dtype float64, expected integer ids"),
         ([5, 2], "found a {} of shape .* expected integer ids"),
+        (np.zeros((0, 2), int), r"found a {} of shape \(0, 2\) .* expected integer ids \(rows, time\), at least one"),
         ([[5, 2], [2]], "found rows of different lengths as the {}, expected an integer array"),
     ],
 )
@@ -189,6 +190,21 @@ def test_ids_out_of_range_are_refused(wrong, sentence):
     for call in (model.encode, model.start):
         with pytest.raises(ValueError, match=sentence.format("source")):
             call(wrong)
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_target_for_each_source_is_expected(rows):
+    with pytest.raises(ValueError, match=f"found {rows} rows of the source and 4 rows of the target"):
+        toy().score(SOURCE[:rows], TARGET[:4])
+
+
+@pytest.mark.parametrize(
+    "words, sentence",
+    [((-1, 10), "source_words=-1"), ((10, 5.5), r"target_words=5\.5"), ((True, 10), "source_words=True")],
+)
+def test_other_numbers_of_words_are_refused(words, sentence):
+    with pytest.raises(ValueError, match=f"found {sentence}, expected a whole number, 0 or more"):
+        RNNEncoderDecoder(*words, **SIZES)
 
 
 def test_scores_convert_to_numpy_and_training_calls_have_gradients():
