@@ -161,6 +161,8 @@ class ServerError(Exception):
         elif "version label" in self.message:
             found = f"found no {server.model} on the server at {address} ({self.message})"
             remedy = "check --label"
+        elif "maximum input batch size" in self.message:  # of a load test: scoring splits such requests
+            found, remedy = f"found a request that the server refuses ({self.message})", "give a smaller --batch_size"
         elif self.code == "INVALID_ARGUMENT" and path is not None:
             found = f"found a pair that the server refuses ({self.message})"
             remedy = "repair or remove such pairs, or give --on_error=keep to count the refused requests"

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 from commands import fail, succeed
-from fake_prediction_server import TOKENIZE
+from fake_prediction_server import TOKENIZE, Failure
 from fake_scores import expected
 from plain_or_gzipped import write
 
@@ -190,6 +190,9 @@ def test_failures_of_a_measurement(servers, model, many):
         measure_server(servers["grpc"], many, 0.2)
     kept = measure_server(servers["grpc"], many, 0.2, on_error="keep", in_flight=1, batch_size=50)
     assert kept.failures["INVALID_ARGUMENT"] > 0 and "INVALID_ARGUMENT" in str(kept)
+    model.failures = [Failure("INVALID_ARGUMENT", "Task size 300 is larger than maximum input batch size 256")]
+    with pytest.raises(InputError, match=r"larger than maximum input batch size 256\); give a smaller --batch_size"):
+        measure_server(servers["grpc"], many, 0.2, in_flight=1)
     many.write_text("malformed\n")
     with pytest.raises(InputError, match="found no pairs"):
         measure_server(servers["grpc"], many, 0.2, on_error="keep")
