@@ -216,11 +216,12 @@ def _parsed(body: bytes) -> Json:
 async def _refused(request: Request, error: Exception) -> Response:
     """Responds to a request that Starlette refuses: an unknown path or method."""
     assert isinstance(error, HTTPException)  # Starlette's type for handlers allows any exception
+    headers = {name.replace("-", "_"): value for name, value in (error.headers or {}).items()}
     sentences = {
         404: f"Found no page at {request.url.path}; the API is described at /openapi.json.",
-        405: f"Found the method {request.method} for {request.url.path}; the API is described at /openapi.json.",
+        405: f"Found the method {request.method} for {request.url.path}, expected {headers.get('Allow', 'another')}; "
+        "the API is described at /openapi.json.",
     }
-    headers = {name.replace("-", "_"): value for name, value in (error.headers or {}).items()}
     return refusal(error.status_code, sentences.get(error.status_code, f"{error.detail}."), **headers)
 
 

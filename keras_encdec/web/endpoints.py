@@ -1,6 +1,7 @@
 """The endpoints of the API: the fields of their requests, the limits, and the schemas of their responses."""
 
 import dataclasses
+import json
 import os
 import socket
 from collections.abc import Mapping, Sequence
@@ -181,7 +182,7 @@ class Endpoint:
 
 
 def _shown(value: object) -> str:
-    text = ascii(value)
+    text = json.dumps(value)
     return text if len(text) <= 40 else f"{text[:40]}…"
 
 

@@ -168,10 +168,11 @@ def test_an_endpoint_that_the_model_cannot_answer_is_refused(asked):
         ({"source": "le " * 10}, ["Found 10 words", "9 at most"]),
         ({"source": "x" * 181}, ["181 characters", "180 at most"]),
         ({"source": "le", "beams": 0}, ["beams=0", "from 1 to 32"]),
-        ({"source": "le", "beams": True}, ["beams=True"]),
+        ({"source": "le", "beams": True}, ["beams=true"]),
+        ({"source": None}, ["source=null", "a text"]),
         ({"source": "le", "beams": 2.5}, ["beams=2.5"]),
         ({"source": "le", "page": "x" * 65}, ["page of 65 characters"]),
-        ({"source": "le", "colour": "red"}, ["'colour'"]),
+        ({"source": "le", "colour": "red"}, ['"colour"']),
         ('{"source": "\\ud800"}', ["surrogate"]),
         ("{", ["not JSON"]),
         (b"\xff", ["not JSON"]),
@@ -192,7 +193,7 @@ def test_requests_of_other_kinds_are_refused(asked, explorers):
     refused(client.post("/api/translate", content=in_parts, headers={"Content-Type": "application/json"}), 413)
     text = asked("translate", '{"source": "le"}', headers={"Content-Type": "text/plain"})
     refused(text, 415, "'text/plain', expected application/json")
-    refused(asked("/api/translate"), 405, "GET")
+    refused(asked("/api/translate"), 405, "GET", "expected POST")
     refused(asked("/none"), 404, "/none")
     refused(asked("/page/../app.py"), 404)
     refused(asked("/api/model", headers={"Host": "evil.example"}), 400, "'evil.example'", "127.0.0.1")
