@@ -131,7 +131,7 @@ def test_links_that_do_not_fit_leave_nothing_behind(files, tmp_path):
     "settings, message",
     [
         ({"alignment": "a"}, "found alignment without unknown=posunk, expected both"),
-        ({"validation_alignment": "a"}, "found validation_alignment without unknown=posunk"),
+        ({"validation": ("v",), "validation_alignment": "a"}, "found validation_alignment without unknown=posunk"),
         ({"unknown": "posunk", "validation_alignment": "a"}, "found validation_alignment without validation"),
         ({"unknown": "posunk", "shortlist": 16}, "found shortlist=16 with unknown=posunk, expected more than 16"),
         ({"unknown": "copy"}, "found unknown='copy', expected one of unk, posunk"),
