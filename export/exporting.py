@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import errno
 import os
 import pathlib
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_encdec.backend import devices
-from keras_encdec.errors import FilePath, InputError
+from keras_encdec.errors import FilePath, InputError, explained
 from keras_encdec.export.comparison import (
     allowed_difference,
     check_scores,
@@ -159,6 +160,10 @@ def _tensorflow_errors_explained(export_dir: str | os.PathLike[str]) -> Iterator
     try:
         yield
     except tf.errors.OpError as error:
+        with explained(export_dir, "to write"):
+            for number in errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS:
+                if os.strerror(number) in error.message:  # all that TensorFlow keeps of the system's error
+                    raise OSError(number, error.message) from error
         raise InputError(
             f"could not be written ({error.message.splitlines()[0]})",
             "",

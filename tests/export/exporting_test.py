@@ -110,7 +110,7 @@ def test_an_export_that_fails_leaves_nothing(export_command, model_dir, tmp_path
         done = export_command(*flags)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
-    fail(done, 1, "could not be written")
+    fail(done, 1, f"{folder}: found that the file exceeds the size limit when trying to write; raise the limit")
     assert names(folder) == []
 
 
