@@ -1,5 +1,7 @@
 """encdec-train: learns p(target | source) from pairs."""
 
+from collections.abc import Mapping
+
 from absl import flags
 
 from keras_encdec.architectures.architecture_registry import architecture, architecture_names, load_preset, preset_names
@@ -25,6 +27,8 @@ from keras_encdec.trainers.tasks import TrainingTasks
 from keras_encdec.trainers.training_config import TrainingConfig, check_together
 from keras_encdec.trainers.training_data import TrainingData
 from keras_encdec.trainers.training_files import check_model_folder, has_checkpoint, has_prepared_pairs
+
+_ENDS = ("updates", "epochs", "minutes")
 
 
 def define_flags(flag_values: flags.FlagValues) -> None:
@@ -109,12 +113,15 @@ def configurations(
     initial_model = flag_values.initial_model
     if initial_model and not is_url(initial_model) and not model_path(initial_model).exists() and flag_values.resume:
         initial_model = flag_values.model_dir  # whose settings began as those of the initial model
-    given_preset = flag_values.preset or _settings_of(initial_model)
+    settings = None if flag_values.preset else _settings_of(initial_model)
+    given_preset = flag_values.preset or settings
     preset = load_preset(given_preset) if given_preset else None
     chosen = flag_values.architecture or (preset and preset.architecture) or "encdec"
     model_class = architecture(chosen).config
     check_flags_of_choice("architecture", chosen, _model_configurations(), flag_values)
     given = {**given_flags(TrainingConfig, flag_values), "model": given_flags(model_class, flag_values)}
+    if settings:
+        given = {**_not_inherited(given), **given}
     files = tasks.main_files if tasks else {}
     if preset is None:
         return TrainingConfig(**given), configuration_from_flags(TrainingData, flag_values, files)
@@ -126,6 +133,16 @@ def _settings_of(model: str | None) -> str | None:
     """Returns the path of an initial model's settings, which are the preset if no other is given."""
     settings = model_path(model) / "settings.toml" if model else None
     return str(settings) if settings and settings.is_file() else None
+
+
+def _not_inherited(given: Mapping[str, object]) -> dict[str, object]:
+    """Returns the defaults of what a further training does not take over from the settings of its initial model.
+
+    That is the pruning, and if the flags say when the further training ends, the end.
+    """
+    has_end = any(name in given for name in _ENDS)
+    parameters = TrainingConfig.hyperparameters()
+    return {each.name: each.default for each in parameters if each.group == "pruning" or has_end and each.name in _ENDS}
 
 
 def _model_configurations() -> dict[str, type[Configuration]]:

@@ -48,6 +48,22 @@ def test_it_trains_and_resumes(training_files, tmp_path):
 
 
 @pytest.mark.usefixtures("eager")
+def test_a_further_training_has_its_own_end_and_pruning(training_files, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pruning = ["--gradual_pruning=0.5", "--pruning_scheme=class_uniform"]
+    flags = [f"--tsv={training_files}/tsv", *training_flags(), "--round_updates=4", *pruning]
+    succeed(train(*flags, "--model_dir=first", "--updates=4"))
+    succeed(train("--initial_model=first", "--model_dir=more", "--epochs=1"))
+    assert number_of_updates(tmp_path / "more")[-1] > 4
+    assert "pruned_share" not in rounds(tmp_path / "more")[-1]
+    succeed(train("--initial_model=first", "--model_dir=masked", "--updates=4", "--keep_pruned"))
+    assert rounds(tmp_path / "masked")[-1]["pruned_share"] == pytest.approx(0.5, abs=0.01)
+    succeed(train("--initial_model=masked", "--model_dir=dense"))
+    assert number_of_updates(tmp_path / "dense") == [4], "without a flag, the end is that of the first training"
+    assert "pruned_share" not in rounds(tmp_path / "dense")[-1]
+
+
+@pytest.mark.usefixtures("eager")
 def test_a_resumed_run_needs_only_the_name_of_its_initial_model(training_files, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     succeed(train(f"--tsv={training_files}/tsv", "--model_dir=first", *training_flags(), "--updates=2"))
