@@ -4,18 +4,20 @@ import contextlib
 import math
 import os
 import pathlib
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from keras_encdec.data import Batches, PreparedPairs, open_pairs, prepare
 from keras_encdec.data.pairs import open_aligned_pairs
-from keras_encdec.errors import InputError
+from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.formats import InputLines, pair_format
 from keras_encdec.formats.fields import split_tokens
 from keras_encdec.formats.record_reader import LEFT_OUT, RecordReader
 from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.task_options import HIGH_UNKNOWN_SHARE
 from keras_encdec.text import Tokenizer, Vocabulary
 from keras_encdec.text.vocabulary import FIRST_WORD, POSITION_WORDS
 from keras_encdec.trainers.reporting import TrainingReporter
@@ -210,7 +212,18 @@ def _prepared_validation(
             remedy = "give shorter pairs as --validation"
             raise InputError(error.found, "expected at least one to validate on", remedy, data.validation[-1]) from None
         reporter.validated_on(held_out.summary, reader.malformed, max_length)
+    _warn_if_mostly_unknown(held_out.summary, directory)
     return held_out
+
+
+def _warn_if_mostly_unknown(summary: Mapping[str, int], directory: ModelDirectory) -> None:
+    """Warns if most words of a side of the validation pairs are unknown: the files may be in the wrong order."""
+    for side, vocabulary in (("source", directory.source_vocabulary), ("target", directory.target_vocabulary)):
+        words, unknown = summary[f"{side}_tokens"] - summary["unique"], summary[f"{side}_unknown"]
+        if vocabulary and vocabulary.characters is None and unknown > HIGH_UNKNOWN_SHARE * words:
+            found = f"--validation: found {unknown / words:.1%} of the {side} words to be unknown to the model"
+            remedy = "check that its sides are in the order of the training data, its letter case and its tokenization"
+            warnings.warn(EncdecWarning(f"{found}, expected most of them to be known; {remedy}."), stacklevel=2)
 
 
 def unigram_perplexity(pairs: PreparedPairs, trained: range, held_out: Batches, vocabulary: Vocabulary) -> float:

@@ -8,7 +8,7 @@ import pytest
 from tiny_trainings import number_of_updates, rounds, tiny_config, train_tiny
 
 from keras_encdec.cli.demo import demonstrate
-from keras_encdec.errors import InputError
+from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.scoring import TextScorer
 from keras_encdec.trainers import TrainingData, TrainingReporter, train
@@ -109,6 +109,15 @@ def test_validation_pairs_that_are_left_out_are_reported(tsv, tmp_path):
     held_out.write_text("s1\tt1\n")
     _, lines = train_tiny(data, tmp_path / "all", updates=1)
     assert not any("To validate on" in line for line in lines)
+
+
+@pytest.mark.usefixtures("eager")
+def test_validation_pairs_with_their_sides_exchanged_are_noticed(tsv, tmp_path):
+    (tmp_path / "exchanged").write_text("t1 t2\ts1 t2\n")
+    data = tsv.replace(validation=(str(tmp_path / "exchanged"),))
+    with pytest.warns(EncdecWarning, match="found 100.0% of the source words to be unknown to the model") as found:
+        train_tiny(data, tmp_path / "m", updates=1)
+    assert sum(issubclass(each.category, EncdecWarning) for each in found) == 1, "half of the target words are known"
 
 
 @pytest.mark.usefixtures("eager")
