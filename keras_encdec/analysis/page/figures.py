@@ -120,7 +120,7 @@ def draw_bleu(bins: Sequence[LengthBleu], whole: float) -> Figure:
     axes.axhline(whole, color=COLOURS[1], linestyle="--", linewidth=1.2, label=f"all sentences: {whole:.1f}")
     axes.set(xlabel="source words of the sentence", ylabel="BLEU (0 to 100)")
     axes.grid(axis="x", visible=False)
-    axes.margins(y=0.2)
+    axes.set_ylim(0, 1.2 * max(1, whole, *(each.bleu for each in bins)))
     axes.legend(loc="upper right")
     return figure
 
@@ -153,6 +153,8 @@ def draw_units(units: UnitGates) -> Figure:
     figure, axes = new_figure(4.4, 3.6)
     axes.plot(units.kept, 100 * units.resets, ".", color=BLUE, alpha=0.55)
     axes.set(xlabel="mean of the update gate z (1: keeps its state)", ylabel="words at which it resets, r < 0.5 (%)")
+    highest = max(100 * units.resets.max(), 10)  # units that never reset would be in the middle of negative shares
+    axes.set_ylim(-0.05 * highest, 1.05 * highest)
     return figure
 
 

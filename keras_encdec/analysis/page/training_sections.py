@@ -121,26 +121,28 @@ def draw_training(runs: Sequence[TrainingRun], names: Sequence[tuple[str, str]],
 
     Args:
         runs: list of TrainingRun. Each has its own colour.
-        names: list of pairs: name for `TrainingRun.values`, and label. The second is drawn dashed.
+        names: list of pairs: name for `TrainingRun.values`, and label. The second is drawn dashed, with hollow points.
         label: str. Label of the vertical axis.
     """
     figure, axes = new_figure()
     for number, run in enumerate(runs):
-        for (name, what), line in zip(names, ("-", "--"), strict=False):
+        colour = COLOURS[number % len(COLOURS)]
+        for (name, what), line, face in zip(names, ("-", "--"), (colour, "none"), strict=False):
             updates, values = run.values(name)
             if values:
                 shown = ", ".join(part for part in (literal(run.name) if len(runs) > 1 else "", what) if part)
-                axes.plot(
-                    updates, values, line, color=COLOURS[number % len(COLOURS)], marker="o", markersize=3, label=shown
-                )
+                (drawn,) = axes.plot(updates, values, line, color=colour, marker="o", markersize=3, label=shown)
+                drawn.set_markerfacecolor(face)
     axes.set(xlabel="updates", ylabel=label)
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     if "perplexity" in label:
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.4g}"))
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.9g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
+    if "(0 to 1)" in label:
+        axes.set_ylim(-0.05, 1.05)
     if any(axes.get_legend_handles_labels()[1]):
         axes.legend()
     return figure

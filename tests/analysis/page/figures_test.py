@@ -3,9 +3,20 @@ import re
 import numpy as np
 import pytest
 
-from keras_encdec.analysis import PhraseGates, ScoreComparison, TablePair
-from keras_encdec.analysis.page.figures import draw_attention, draw_gates, draw_scores, drawing_style, rendered
+from keras_encdec.analysis import PhraseGates, ScoreComparison, TablePair, UnitGates
+from keras_encdec.analysis.page.figures import (
+    draw_attention,
+    draw_bleu,
+    draw_gates,
+    draw_scores,
+    draw_units,
+    drawing_style,
+    rendered,
+)
 from keras_encdec.analysis.page.map_sections import draw_map
+from keras_encdec.analysis.page.training_sections import TrainingRun, draw_training
+from keras_encdec.analysis.score_statistics import LengthBleu
+from keras_encdec.trainers.reporting import TrainingRound
 
 WORDS = ["$x$", "<b>", "caf\udce9", "\\alpha", "猫"]
 
@@ -36,6 +47,23 @@ def test_axes_are_named_with_their_units():
         assert re.fullmatch(r"ln p\(target \| source\) by the (phrase table|model) \(nats\)", label)
     many = ScoreComparison.of(pairs * 1500, np.tile([-1.0, -2.0], 1500))
     assert [axes.get_ylabel() for axes in draw_scores(many).axes][1] == "pairs", "a density with its scale"
+
+
+def test_axes_of_shares_and_bleu_show_no_values_that_cannot_be():
+    (bleu,) = draw_bleu([LengthBleu(1, 4, 2, 0.0)], 0.0).axes
+    assert bleu.get_ylim() == (0, 1.2)
+    words = np.full((2, 3), 0.7)
+    (units,) = draw_units(UnitGates.of([PhraseGates(["a", "(end)"], words, words)])).axes  # no unit resets
+    assert -1 < units.get_ylim()[0] < 0 and not any(-1 < tick < 0 for tick in units.get_yticks())
+    only = TrainingRound(1, 64, 2.0, 0.1, perplexity=20_000.0, val_perplexity=9.0, clipped_share=1.0)
+    run = TrainingRun("run", (only,))
+    (clipped,) = draw_training([run], [("clipped_share", "")], "share (0 to 1)").axes
+    assert clipped.get_ylim() == (-0.05, 1.05)
+    names = [("val_perplexity", "held out"), ("perplexity", "in training")]
+    (perplexity,) = draw_training([run], names, "perplexity").axes
+    assert "20,000" in [label.get_text() for label in perplexity.get_yticklabels()]
+    solid, dashed = perplexity.lines
+    assert solid.get_markerfacecolor() != dashed.get_markerfacecolor(), "so that single rounds can be told apart"
 
 
 def test_names_on_a_map_do_not_cover_one_another():
