@@ -117,6 +117,8 @@ def fit(
         if updates:
             left = updates - progress.updates + progress.round_updates
             round_updates = max(1, min(round_updates, left))
+        if updates and updates <= config.warmup_updates:
+            reporter.ends_in_warmup(updates, config.warmup_updates)
         with replicas.training(), update_reports:
             _run_rounds(state, batches, validation, round_updates, [each for each in callbacks if each], replicas)
     if average and validation and not budget.signal and "averaged_rounds" not in checkpoints.rounds[-1]:

@@ -168,6 +168,18 @@ class TrainingReporter:
         """Called with the number of weights after a new model is built."""
         self.say(f"{weights:,} weights.")
 
+    def ends_in_warmup(self, updates: int, warmup_updates: int) -> None:
+        """Called before a training that ends while the learning rate still rises, and may learn little.
+
+        Args:
+            updates: int. Updates of the whole training.
+            warmup_updates: int. Updates of the warm-up.
+        """
+        self.say(
+            f"warning: the training ends after {counted(updates, 'updates')}, while the learning rate still rises over "
+            f"the first {warmup_updates:,}; give fewer --warmup_updates, or train longer."
+        )
+
     def compiling(self, shapes: Sequence[Sequence[int]]) -> None:
         """Called before the training step is compiled, which may take minutes.
 

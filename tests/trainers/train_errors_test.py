@@ -121,6 +121,16 @@ def test_validation_pairs_with_their_sides_exchanged_are_noticed(tsv, tmp_path):
 
 
 @pytest.mark.usefixtures("eager")
+def test_a_training_that_ends_within_its_warm_up_says_so_at_the_beginning(tsv, tmp_path):
+    _, lines = train_tiny(tsv, tmp_path / "m", updates=2, warmup_updates=2)
+    said = "warning: the training ends after 2 updates, while the learning rate still rises over the first 2; "
+    (before,) = (number for number, line in enumerate(lines) if line.startswith(said))
+    assert lines[before + 1].startswith("Round 1")
+    _, lines = train_tiny(tsv, tmp_path / "other", updates=2, warmup_updates=1)
+    assert not any("warning: the training ends" in line for line in lines)
+
+
+@pytest.mark.usefixtures("eager")
 def test_a_diverging_run_stops_and_keeps_the_last_good_round(tsv, tmp_path):
     path = tmp_path / "m"
     settings = {"round_updates": 1, "optimizer": "sgd", "clip_norm": 0}
