@@ -21,7 +21,7 @@ class ModelName:
         label: str. Label of a version in the server's configuration. Optional.
 
     Raises:
-        ConfigurationError: a ValueError, for a version together with a label.
+        ConfigurationError: a ValueError, for a version together with a label, and for an empty name or label.
 
     Example:
 
@@ -36,6 +36,9 @@ class ModelName:
     def __post_init__(self) -> None:
         if self.version is not None and self.label is not None:
             raise ConfigurationError("found {version} and {label}, expected one of them")
+        for option, name in (("{model_name}", self.name), ("{label}", self.label)):
+            if name == "":  # as from a variable of a shell that is not set
+                raise ConfigurationError(f"found an empty {option}, expected a name")
 
     def __str__(self) -> str:
         version = "" if self.version is None else f", version {self.version}"

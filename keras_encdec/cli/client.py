@@ -73,7 +73,7 @@ def main(arguments: Arguments, options: ClientCommandOptions) -> None:
         file_format.check_beginning(arguments["input"], None, *reading)  # before the command waits for the server
     from keras_encdec.export import measure_server, score_file_with_server, server_health, server_metadata
 
-    server = arguments["server"] or SERVER
+    server = SERVER if arguments["server"] is None else arguments["server"]
     if options.health:
         status = server_health(server, options)
         print(status, flush=True)
