@@ -54,8 +54,6 @@ def main(arguments: Arguments, options: ExportCommandOptions) -> None:
         for name in options.changed():
             if name not in ("stable_version", "remove_version", "model_name", "base_path"):
                 raise ConfigurationError(f"found {{{name}}} with {given}, which exports nothing; drop it")
-    if not folder:
-        raise ConfigurationError("found an empty {export_dir}, expected a name")
     check_extra("serving", "Exporting")
     tables = options.dictionary, options.lexical_shortlist, options.word_translations
     check_paths([model_dir], tables, folders=[folder])
