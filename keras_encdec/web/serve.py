@@ -37,7 +37,9 @@ def serve(
     """Serves a web page for trying out a model, until it is interrupted.
 
     The server starts when the functions for short phrases are compiled. It compiles those for longer phrases while no
-    request is waiting.
+    request is waiting. In a notebook, which has an event loop of its own, call `serve` in a thread:
+
+        threading.Thread(target=serve, args=["model"], kwargs={"say": print}, daemon=True).start()
 
     Args:
         model_dir: directory of a model with a source, or a loaded ModelDirectory.
@@ -50,12 +52,14 @@ def serve(
     Raises:
         ConfigurationError: a ValueError, for a phrase table together with a text.
         InputError: if the model or a file cannot be used, or the port is taken.
+        RuntimeError: in a thread with a running event loop.
         KeyboardInterrupt: if the user interrupts it.
 
     Example:
 
         serve("model", port=0, say=print)
     """
+    _check_no_event_loop()  # before the model is compiled
     ServeOptions.check_files(phrase_table, input)
     options = ServeOptions.combined(options, values)
     host = options.host
@@ -79,6 +83,17 @@ def serve(
             computations.close()
         if server.stop_signal is not None:
             signal.raise_signal(server.stop_signal)  # for the handler that it had before
+
+
+def _check_no_event_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError(
+        "found a running event loop, as in a notebook, expected none; call serve in a thread: "
+        "threading.Thread(target=serve, ...).start()"
+    )
 
 
 def _prepare(preparations: Iterator[Callable[[], object]], computations: Computations) -> None:

@@ -1,5 +1,6 @@
 """The command that serves the page, in this process."""
 
+import asyncio
 import logging
 import os
 import signal
@@ -151,6 +152,14 @@ def test_unusable_arguments_are_errors(model_dirs, tmp_path, monkeypatch):
     fail(in_process(COMMAND, model, *two), 2, "--phrase_table", "--input")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "uvicorn" else object())
     fail(in_process(COMMAND, "--model_dir=m"), 1, "needs uvicorn", 'pip install "keras-encdec[web]"')
+
+
+def test_in_an_event_loop_as_in_a_notebook_the_error_says_to_use_a_thread(model_dirs):
+    async def cell():
+        serve(model_dirs / "forward", port=0)
+
+    with pytest.raises(RuntimeError, match="found a running event loop, as in a notebook, .* call serve in a thread"):
+        asyncio.run(cell())
 
 
 def test_a_language_model_is_refused(tmp_path):
