@@ -1,6 +1,7 @@
 """Verifies an exported model: compares its scores with those of the model that was exported."""
 
 import dataclasses
+import itertools
 import json
 import os
 import pathlib
@@ -111,6 +112,15 @@ def _verify(
     check_unchanged(path)
     check_exported_from(TrainedModel.read(model_dir), path)
     directory = load_served_directory(model_dir)
+    fitting = fitting_pairs(pairs, tokenization, description.max_tokens)
+    if len(fitting) < len(pairs):
+        source, target = next(pair for pair, fit in itertools.zip_longest(pairs, fitting) if pair != fit)
+        raise InputError(
+            f"found a pair that is too long, {source[:40]!r} and {target[:40]!r}",
+            f"expected at most {description.max_tokens} tokens on each side",
+            "leave such pairs out, or export with a larger --max_tokens",
+            path,
+        )
     texts = [*pairs, *fitting_pairs(random_pairs(directory, made_pairs), tokenization, description.max_tokens)]
     words = pairs_of_words(texts, tokenization)
     expected = own = model_scores(directory, words)

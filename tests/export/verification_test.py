@@ -124,10 +124,11 @@ def test_unusable_arguments_are_errors_that_name_the_remedy(verify, folders, tmp
 
 @pytest.mark.usefixtures("scores_here")
 def test_pairs_and_versions_that_cannot_be_scored_are_errors(verify, folders, tmp_path):
-    (tmp_path / "pairs.tsv").write_text("w1 " * 300 + "\tw1\nmalformed\n")
+    (tmp_path / "pairs.tsv").write_text("w1\tw2\nw1\t" + "w3 " * 300 + "\nw1\tw2\nmalformed\n")
     done = verify(*flags(folders, f"--input={tmp_path / 'pairs.tsv'}"))
     assert done.stderr.splitlines()[0] == "Left out: 1 malformed line."
-    assert "300 tokens, expected at most 256" in done.stderr and "Traceback" not in done.stderr
+    sentence = f"found a pair that is too long, 'w1' and '{('w3 ' * 14)[:40]}', expected at most 256 tokens"
+    assert done.returncode == 1 and sentence in done.stderr and "Traceback" not in done.stderr
     shutil.copytree(folders[1], tmp_path / "models")
     description = tmp_path / "models" / "1" / "assets.extra" / "keras_encdec.json"
     for content in ("{", "{}"):
