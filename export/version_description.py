@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from keras_encdec.errors import InputError
-from keras_encdec.model_config import WEIGHTS, check_has_weights
+from keras_encdec.model_config import WEIGHTS, check_has_weights, tasks_of
 from keras_encdec.runtime.files import file_checksum
 from keras_encdec.runtime.settings_files import read_parsed
 from keras_encdec.trained_model import TrainedModel
@@ -124,7 +124,7 @@ def check_exported_from(model: TrainedModel, version: pathlib.Path) -> None:
         raise InputError(
             "found weights that differ from the exported ones",
             f"expected the model that {version} was exported from",
-            "check --model_dir, or export this model again",
+            f"check --model_dir{' and --task' * bool(tasks_of(model.path))}, or export this model again",
             model.path / WEIGHTS,
         )
 

@@ -70,6 +70,11 @@ def test_another_model_fails_the_verification(copied, tmp_path):
     other = toy_models.save_model(tmp_path / "model", WORDS, ["é", *WORDS], reverse=True, seed=1)
     with pytest.raises(InputError, match="weights that differ from the exported ones, expected the model that .*/1 w"):
         verify_export(other, copied[1], made_pairs=20)
+    config = json.loads((other / "config.json").read_text())
+    config["training"] = {**(config.get("training") or {}), "tasks": {"fr": {}, "de": {}}}
+    (other / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match="check --model_dir and --task, or export this model again"):
+        verify_export(other, copied[1], made_pairs=20)
     edit_description(copied[1], model_weights=None)  # as in versions exported by the first versions of the package
     with pytest.raises(InputError, match=f"{copied[1]}: found ln p .*expected the model's own"):
         verify_export(other, copied[1], made_pairs=20)
