@@ -278,12 +278,12 @@ def check_ensemble(models: Sequence[KnownModel]) -> None:
     first, *others = models
     for other in others:
         for name, first_value, other_value in (
+            ("direction", first.reverse, other.reverse),
             ("source vocabulary", first.source_vocabulary.words, other.source_vocabulary.words),
             ("target vocabulary", first.target_vocabulary.words, other.target_vocabulary.words),
             ("set of source characters", _characters(first.source_vocabulary), _characters(other.source_vocabulary)),
             ("set of target characters", _characters(first.target_vocabulary), _characters(other.target_vocabulary)),
             ("tokenization", first.tokenization, other.tokenization),
-            ("direction", first.reverse, other.reverse),
         ):
             if first_value != other_value:
                 raise InputError(

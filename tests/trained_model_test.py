@@ -5,6 +5,7 @@ import json
 import pytest
 
 from keras_encdec.configuration import ConfigurationError
+from keras_encdec.decoding import GenerationOptions
 from keras_encdec.errors import InputError
 from keras_encdec.trained_model import (
     TrainedModel,
@@ -59,6 +60,14 @@ def test_replacing_unknown_words_needs_position_words_or_attention(tmp_path):
         check_can_replace_unknown(has_attention=False, has_position_words=False)
 
 
+def test_a_model_that_spells_its_unknown_words_has_none_to_replace(tmp_path):
+    options, attention = GenerationOptions(replace_unknown=True), {"model": {"attention": "global"}}
+    options.check_models([described(tmp_path / "plain", **attention)], "sources")
+    spelling = described(tmp_path / "spelling", sha256={"target.characters": "0"}, **attention)
+    with pytest.raises(ConfigurationError, match="found replace_unknown with a model that spells the words outside"):
+        options.check_models([spelling], "sources")
+
+
 def test_kinds_and_directions(tmp_path):
     forward, reverse = described(tmp_path / "forward"), described(tmp_path / "reverse", direction="reverse")
     language = described(tmp_path / "language", architecture="language_model", has_source=False)
@@ -71,5 +80,7 @@ def test_kinds_and_directions(tmp_path):
     check_is_language_model(language.has_source, language.path, "--general_target")
     with pytest.raises(InputError, match="found a translation model.* check --general_target"):
         check_is_language_model(forward.has_source, forward.path, "--general_target")
-    with pytest.raises(InputError, match="found a different direction"):
-        check_ensemble([forward, reverse])
+    other = described(tmp_path / "other", "word\n", direction="reverse")
+    for model in (reverse, other):  # named before what follows from it, such as other vocabularies
+        with pytest.raises(InputError, match="found a different direction"):
+            check_ensemble([forward, model])

@@ -193,6 +193,11 @@ class GenerationOptions(
         check_has_attention(self.alignments, has_attention)
         if self.replace_unknown:
             check_can_replace_unknown(has_attention, has_attention or first.has_position_words)
+            if first.spells_words:
+                raise ConfigurationError(
+                    "found {replace_unknown} with a model that spells the words outside its shortlist, and so writes "
+                    "no <unk>; drop it, or give {word_translations} instead"
+                )
 
 
 def check_together(options: GenerationOptions, sampler: Sampler) -> None:
