@@ -26,6 +26,7 @@ from keras_encdec.formats.nbest_line import parse_features, parse_nbest_line
 from keras_encdec.formats.record_reader import MalformedLine
 from keras_encdec.model_config import model_path, resolved_or_packaged
 from keras_encdec.runtime.files import is_file, is_url, resolved
+from keras_encdec.runtime.input_lines import unequal_lines
 from keras_encdec.runtime.settings_files import check_exists, read_toml
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
@@ -88,6 +89,8 @@ class _Reader:
         self._check_files(config)
         self._check_features(config)
         self._check_rows(config)
+        for part in ("dev", "test"):  # which are small, and otherwise read together only after the first translations
+            _check_sides(config.data.files[f"{part}_source"], config.data.files[f"{part}_target"])
         return config
 
     def _feature(self, name: str, values: object) -> FeatureConfig:
@@ -201,6 +204,13 @@ class _Reader:
 
     def _error(self, found: str, expected: str = "", remedy: str = "") -> InputError:
         return InputError(found, expected, remedy, self._path)
+
+
+def _check_sides(source: FilePath, target: FilePath) -> None:
+    """Raises InputError unless both sides of a text have the same number of lines."""
+    with InputLines(source) as sources, InputLines(target) as targets:
+        if sum(1 for _ in sources) != sum(1 for _ in targets):
+            raise unequal_lines(sources, targets)
 
 
 def _baseline_features(baseline: BaselineConfig) -> set[str]:

@@ -51,7 +51,7 @@ features = ["RNN"]
 @pytest.fixture
 def load(tmp_path):
     for name in FILES:
-        (tmp_path / name).write_text("0 ||| a ||| TM0= -1 ||| -1\n" if name.endswith(".nbest") else "")
+        (tmp_path / name).write_text("0 ||| a ||| TM0= -1 ||| -1\n" if name.endswith(".nbest") else "a\n")
 
     def load(text):
         (tmp_path / "experiment.toml").write_text(text)
@@ -275,6 +275,13 @@ def test_the_results_of_an_earlier_run_cannot_be_its_inputs(baseline, load, tmp_
     config = load(DATA + TEXT + f"[baseline]\n{baseline}\n" + ROWS.replace('["RNN"]', "[]"))
     with pytest.raises(InputError, match="found an input in the output .*baseline, expected inputs that the stages"):
         check_outputs(plan_stages(config, tmp_path / "out", LocalFiles()), tmp_path / "out" / "stages")
+
+
+@pytest.mark.parametrize("part", ["dev", "test"])
+def test_a_text_with_sides_of_different_lengths_is_an_error_before_the_first_stage(part, load, tmp_path):
+    (tmp_path / f"{part}.fr").write_text("a\nb\n")
+    with pytest.raises(InputError, match=f"{part}.en: found 1 lines, and 2 lines in .*{part}.fr, expected the same"):
+        load(WHOLE)
 
 
 def test_a_feature_that_the_lists_have_is_an_error(load, tmp_path):
