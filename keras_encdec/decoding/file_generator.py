@@ -50,8 +50,9 @@ class FileGenerator:
         input: the path of the sources; `None` for a language model.
 
     Attributes:
-        counts: Counter of the sources' "words" so far, of the "unknown" ones, which are outside the shortlist, and of
-            the unknown ones that are known "in_lower_case".
+        counts: Counter of the sources' "words" so far, of the "unknown" ones, which are outside the shortlist, of the
+            unknown ones that are known "in_lower_case", and of the sources whose best target is "empty", although they
+            have words.
 
     Raises:
         ConfigurationError: a ValueError, if the options do not suit the model.
@@ -89,7 +90,12 @@ class FileGenerator:
         """
         words = self._directory.words(window.sources)
         self._count_words(words)
-        return FoundTargets(window, self._generate(words, first=window.first))
+        found = self._generate(words, first=window.first)
+        has_words = (bool(targets and targets[0].words) for targets in found)
+        self.counts["empty"] += sum(
+            1 for source, is_full in zip(words, has_words, strict=True) if source and not is_full
+        )
+        return FoundTargets(window, found)
 
     def write(self, found: FoundTargets, outputs: Sequence[BinaryIO]) -> int:
         """Writes the targets of a window, and returns the number of its sources.

@@ -48,9 +48,11 @@ class GenerationSummary(ShardedFileSummary):
         output: the file.
         before: int. Lines in shards that an interrupted earlier call had done.
         unknown_words: UnknownWords of the input; `None` for a language model.
+        empty: int. Sources whose best target is empty, although they have words.
     """
 
     unknown_words: UnknownWords | None = None
+    empty: int = 0
 
     @property
     def notices(self) -> list[str]:
@@ -62,6 +64,11 @@ class GenerationSummary(ShardedFileSummary):
             notices.append(f"An interrupted command had already generated targets for {counted(self.before, 'lines')}.")
         if words is not None:
             notices += words.warnings("targets", "the language of the file")
+        if self.empty > self.lines / 2:
+            notices.append(
+                f"warning: {self.empty:,} of the {counted(self.lines, 'targets')} are empty, because the model finds "
+                "their end most probable; train it longer, or favour longer targets with a beam and --length_penalty."
+            )
         return notices
 
 
@@ -144,8 +151,9 @@ def _generate_in_order(
             # A window is written during the search for the next.
             for written in in_order(executor, write, searched, ahead=1):
                 read.add(written)
-    unknown_words = _unknown_words(generator.counts, models.directories[0])
-    return GenerationSummary(read.count, read.seconds, files[0], unknown_words=unknown_words)
+    counts = generator.counts
+    unknown_words = _unknown_words(counts, models.directories[0])
+    return GenerationSummary(read.count, read.seconds, files[0], unknown_words, counts["empty"])
 
 
 def _generate_in_shards(
@@ -170,7 +178,7 @@ def _generate_in_shards(
         options.check_unknown("source", counts["words"], counts["unknown"])
 
     run = run_in_shards(job, options.open_engine(), work, check=check, progress=progress, show=show)
-    summary = run.written.count, run.written.seconds, files[0], _unknown_words(counts, directories[0])
+    summary = run.written.count, run.written.seconds, files[0], _unknown_words(counts, directories[0]), counts["empty"]
     return GenerationSummary(*summary, before=run.before)
 
 

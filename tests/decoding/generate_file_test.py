@@ -379,6 +379,13 @@ def test_a_summary_says_how_many_words_of_the_input_are_unknown(generator, sourc
 
 
 @pytest.mark.parametrize("shards", [{}, {"shard_lines": 1}])
+def test_a_summary_warns_of_empty_targets(generator, source, tmp_path, shards):
+    summary = generate_file(generator, source, tmp_path / "out", "greedy", max_length=0, **shards)
+    assert summary.empty == 4, "the empty source does not count"
+    assert summary.notices[-1].startswith("warning: 4 of the 5 targets are empty, because the model finds their end")
+
+
+@pytest.mark.parametrize("shards", [{}, {"shard_lines": 1}])
 def test_too_many_unknown_words_stop_the_work_before_the_search(generator, tmp_path, monkeypatch, shards):
     (tmp_path / "other").write_text("das ist s1\n")
 
