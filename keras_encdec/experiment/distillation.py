@@ -23,6 +23,7 @@ from keras_encdec.experiment.stage_runner import (
     result_folder,
     run_stages,
 )
+from keras_encdec.formats import escape
 from keras_encdec.formats.encodings import FileEncoding, without_mark
 from keras_encdec.model_average import average_models
 from keras_encdec.model_config import model_path
@@ -34,11 +35,14 @@ from keras_encdec.runtime.remote_folders import LocalFiles
 from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric, check_lines, read_text
 from keras_encdec.smt.evaluation.evaluate import BASELINE, EvaluationOptions, evaluate
 from keras_encdec.smt.nbest.nbest_sentences import SentenceHypotheses, hypotheses_by_sentence
+from keras_encdec.text.vocabulary import UNKNOWN_WORD
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 
 # Sentences in a shard of the translation, so that a killed translation can continue.
 SHARD_LINES = 2048
+# The unknown word as n-best lists have it.
+_UNKNOWN = escape(UNKNOWN_WORD).encode()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -364,8 +368,8 @@ def choose(
             written.
 
     Raises:
-        InputError: if a file cannot be read, does not have as many sentences as the references, or has only empty
-            hypotheses.
+        InputError: if a file cannot be read, does not have as many sentences as the references, or has no words but
+            unknown ones.
     """
     references = read_text(target, unescaped=True)
     metric = CorpusMetric("bleu", [references]) if keep == "closest" else None
@@ -378,7 +382,7 @@ def choose(
             order = _order(sentence, metric, nbest)
             chosen = [sentence.hypotheses[index].parsed.hypothesis for index in order[:translations]]
             closer += int(order[0] > 0)
-            has_words |= any(hypothesis.strip(b" ") for hypothesis in chosen)
+            has_words = has_words or any(set(hypothesis.split()) - {_UNKNOWN} for hypothesis in chosen)
             file.write(b"\n" * sentence.missing + b"".join(hypothesis + b"\n" for hypothesis in chosen))
             if first_file:
                 first_file.write(b"\n" * sentence.missing + chosen[0] + b"\n")
@@ -386,7 +390,10 @@ def choose(
     check_lines(nbest, len(lines_of_sentence), target, len(references))
     if not has_words:
         raise InputError(
-            "found only empty translations", "expected words for a student to learn", "check the teachers", nbest
+            "found only empty translations and unknown words",
+            "expected words for a student to learn",
+            "check the teachers, or replace unknown words with --replace_unknown",
+            nbest,
         )
     if source and train_source:
         _write_repeated(source, lines_of_sentence, train_source)

@@ -47,9 +47,10 @@ def test_the_closest_translation_is_the_one_with_the_best_sentence_bleu(tmp_path
     (tmp_path / "target").write_text("a\n")
     with pytest.raises(InputError, match="found 3 lines, expected 1, the number in"):
         choose(tmp_path / "nbest.gz", tmp_path / "target", tmp_path / "out", "best")
-    (tmp_path / "empty").write_text("0 |||  ||| RNN0= -1 ||| -1\n0 ||| a ||| RNN0= -2 ||| -2\n")
-    with pytest.raises(InputError, match="empty: found only empty translations"):
-        choose(tmp_path / "empty", tmp_path / "target", tmp_path / "out", "best")
+    for translation in ("", "&lt;unk&gt; &lt;unk&gt;"):
+        (tmp_path / "empty").write_text(f"0 ||| {translation} ||| RNN0= -1 ||| -1\n0 ||| a ||| RNN0= -2 ||| -2\n")
+        with pytest.raises(InputError, match="empty: found only empty translations and unknown words"):
+            choose(tmp_path / "empty", tmp_path / "target", tmp_path / "out", "best")
 
 
 def test_each_source_is_repeated_for_its_translations(tmp_path):
