@@ -124,9 +124,10 @@ class TrainingReporter:
             f"{summary['unique']:,} unique {what} of {summary['read']:,}; {_left_out(summary, malformed, max_length)}"
         )
         for side, words in vocabulary_sizes.items():
-            share = 100 * summary[f"{side}_unknown"] / summary[f"{side}_tokens"]
+            # Without the end of sequence of each pair, as encdec-score and encdec-generate count.
+            share = 100 * summary[f"{side}_unknown"] / (summary[f"{side}_tokens"] - summary["unique"])
             size = counted(words, "words")
-            self.say(f"{side}: {size} in the shortlist; {share:.2f} % of the tokens are outside it.")
+            self.say(f"{side}: {size} in the shortlist; {share:.2f} % of the words in the text are outside it.")
         if complete := [side for side in vocabulary_sizes if not summary[f"{side}_unknown"]]:
             self.say(
                 f"All words of the {' and the '.join(complete)} are in the shortlist. So the unknown word is never "

@@ -121,6 +121,14 @@ def test_validation_pairs_with_their_sides_exchanged_are_noticed(tsv, tmp_path):
 
 
 @pytest.mark.usefixtures("eager")
+def test_the_share_of_words_outside_the_shortlist_does_not_count_ends(tmp_path):
+    (tmp_path / "tsv").write_text("s1 s1 s2\tt1\ns1\tt1 t1 t2 t3\n")
+    _, lines = train_tiny(TrainingData(tsv=tmp_path / "tsv", shortlist=1), tmp_path / "m", updates=1)
+    assert lines[1] == "source: 1 word in the shortlist; 25.00 % of the words in the text are outside it."
+    assert lines[2] == "target: 1 word in the shortlist; 40.00 % of the words in the text are outside it."
+
+
+@pytest.mark.usefixtures("eager")
 def test_a_training_that_ends_within_its_warm_up_says_so_at_the_beginning(tsv, tmp_path):
     _, lines = train_tiny(tsv, tmp_path / "m", updates=2, warmup_updates=2)
     said = "warning: the training ends after 2 updates, while the learning rate still rises over the first 2; "

@@ -44,8 +44,8 @@ def test_a_run_reports_its_data_rounds_and_result(trained):
     ]
     assert lines[:5] == [
         "400 unique pairs of 432; left out: 1 longer than 30 words, 1 with an empty side, 0 malformed.",
-        "source: 12 words in the shortlist; 0.00 % of the tokens are outside it.",
-        "target: 12 words in the shortlist; 0.00 % of the tokens are outside it.",
+        "source: 12 words in the shortlist; 0.00 % of the words in the text are outside it.",
+        "target: 12 words in the shortlist; 0.00 % of the words in the text are outside it.",
         "All words of the source and the target are in the shortlist. So the unknown word is never trained, and pairs "
         "with new words will get very low scores; a smaller --shortlist avoids this.",
         "1,339 weights.",
@@ -220,7 +220,7 @@ def test_raw_parallel_text_is_tokenized_and_validated_on_files(training_files, t
         shortlist=12,
     )
     _, lines = train_tiny(data, tmp_path / "m", updates=2)
-    assert "400 unique pairs of 400" in lines[0] and "shortlist; 4." in lines[1]
+    assert "400 unique pairs of 400" in lines[0] and "shortlist; 5.66 %" in lines[1]
     directory = ModelDirectory.load(tmp_path / "m")
     assert directory.tokenization == {"lowercase": True}
     # The twelve most frequent of thirteen: the full stop and eleven words, in lower case.
