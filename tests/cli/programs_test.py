@@ -168,7 +168,7 @@ WRONG_MODELS = [
     ("generate", ["--model_dir=libreoffice_en_fr", "--input=input", "--replace_unknown"], "neither attention nor"),
     ("generate", ["--model_dir=libreoffice_en_fr", "--input=input", "--character_beam=2"], "that spells no words"),
     ("generate", ["--model_dir=libreoffice_en_fr", "--input=input", "--word_translations=input"], "that spells no wo"),
-    ("generate", ["--model_dir=libreoffice_en_fr", "--model_dir=reverse", "--input=input"], "found a different sou"),
+    ("generate", ["--model_dir=libreoffice_en_fr", "--model_dir=reverse", "--input=input"], "found a different dir"),
     ("score", ["--model_dir=reverse", *PARALLEL], "found a model of p.source . target."),
     ("score", ["--model_dir=libreoffice_en_fr", "--reverse_model_dir=libreoffice_en_fr", *PARALLEL], "--reverse_model"),
     ("score", ["--model_dir=libreoffice_en_fr", "--alignments=links", *PARALLEL], "that has no attention"),
