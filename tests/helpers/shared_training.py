@@ -1,6 +1,7 @@
 """A script that trains on several devices: without a stop, and stopped and resumed; see `distribution_test.py`.
 
-shared_training.py FOLDER    the pairs are in FOLDER/tsv; the training runs are left in FOLDER
+shared_training.py FOLDER NAME...    the pairs are in FOLDER/tsv; the training runs are left in FOLDER, first those of
+                                     ALONE that are named
 """
 
 import json
@@ -30,13 +31,15 @@ EXACT = {
 }
 RANDOM = {**EXACT, "optimizer": "adam", "learning_rate": 0.02, "updates": 6}
 RANDOM["model"] = {**EXACT["model"], "dropout": 0.5}
-MEAN = {**EXACT, "reduction": "mean", "updates": 2}
+MEAN = {**EXACT, "reduction": "mean"}
+# The runs that are compared with runs on one device.
+ALONE = {"exact": EXACT, "mean": MEAN}
 STOPPED_AT = 4
 
 
-def launch(folder, backend, workers=False):
+def launch(folder, backend, names, workers=False):
     """Runs the script: a process for both devices, or one for each of them; for each of TensorFlow with `workers`."""
-    command, environments = [sys.executable, __file__, str(folder)], [{}]
+    command, environments = [sys.executable, __file__, str(folder), *names], [{}]
     if backend == "torch":
         environments = [{"CUDA_VISIBLE_DEVICES": ""}]  # a machine may have fewer GPUs
         command[:1] = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={DEVICES}"]
@@ -68,8 +71,8 @@ def launch(folder, backend, workers=False):
     assert not any(statuses) and None not in statuses, [statuses, *(path.read_text()[-4000:] for path in errors)]
 
 
-def main(folder):
-    """Trains both runs."""
+def main(folder, names):
+    """Trains the named runs, the one without a stop and the other."""
     if hasattr(os, "sched_setaffinity"):  # processes that wait for each other take long on one processor
         os.sched_setaffinity(0, range(os.cpu_count()))
     from keras_encdec.backend.startup import lean_imports
@@ -98,8 +101,8 @@ def main(folder):
         return train(tiny_config(**settings, devices="all"), data, folder / name, resume=True, reporter=reporter)
 
     with regularized():
-        run("mean", MEAN)
-        run("exact", EXACT)
+        for name in names:
+            run(name, ALONE[name])
     run("whole", RANDOM)
     # Several processes agree on signals after each update.
     with stopping(), mock.patch("keras_encdec.trainers.budget.AGREEMENT_UPDATES", 1):
@@ -158,4 +161,4 @@ def stopping():
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]))
+    main(pathlib.Path(sys.argv[1]), sys.argv[2:])
