@@ -6,7 +6,7 @@ from absl import flags
 
 from keras_encdec.architectures.architecture_registry import architecture, architecture_names, load_preset, preset_names
 from keras_encdec.backend.startup import import_keras
-from keras_encdec.cli.command import Command
+from keras_encdec.cli.command import Command, UsageError
 from keras_encdec.cli.flags import (
     check_flags_of_choice,
     configuration_from_flags,
@@ -19,7 +19,7 @@ from keras_encdec.cli.task_command import check_paths, zeros_of_model
 from keras_encdec.configuration import Configuration
 from keras_encdec.formats import pair_format
 from keras_encdec.formats.record_reader import LEFT_OUT
-from keras_encdec.model_config import model_path
+from keras_encdec.model_config import check_model_directory, model_path
 from keras_encdec.runtime.files import check_folder, is_url
 from keras_encdec.trained_model import TrainedModel
 from keras_encdec.trainers.settings_checks import check_has_zeros, check_initial_settings, check_resumed
@@ -64,6 +64,9 @@ def define_flags(flag_values: flags.FlagValues) -> None:
 def main(flag_values: flags.FlagValues) -> int:
     """Trains as the flags say, and returns the exit status."""
     is_prepared = flag_values.resume and has_prepared_pairs(flag_values.model_dir)  # the input is not read again
+    has_begun = has_checkpoint(flag_values.model_dir)
+    if flag_values.initial_model and not has_begun:
+        check_model_directory(flag_values.initial_model)  # its settings are read next
     tasks = TrainingTasks.load(flag_values.tasks, check_files=not is_prepared) if flag_values.tasks else None
     config, data = configurations(flag_values, tasks)
     check_together(config, data)
@@ -72,7 +75,6 @@ def main(flag_values: flags.FlagValues) -> int:
 
     check_folder(flag_values.model_dir)
     check_model_folder(flag_values.model_dir, flag_values.resume, tasks)
-    has_begun = has_checkpoint(flag_values.model_dir)
     initial_model = None if has_begun else config.initial_model  # a resumed run does not read it again
     of_training = *data.files.values(), data.alignment, data.source_vocabulary, data.target_vocabulary
     inputs = () if is_prepared else of_training
@@ -83,6 +85,7 @@ def main(flag_values: flags.FlagValues) -> int:
         if known.hyperparameters is not None:  # otherwise, only the loaded model can tell
             is_same = known.config["architecture"] == config.architecture
             check_initial_settings(config, data, known, known.hyperparameters if is_same else None)
+        _check_shortlist(flag_values.shortlist, known)
         if config.keep_pruned and (counts := zeros_of_model(known.path)):
             check_has_zeros(counts[0] > 0, known.path)
     if not has_begun:
@@ -133,6 +136,17 @@ def _settings_of(model: str | None) -> str | None:
     """Returns the path of an initial model's settings, which are the preset if no other is given."""
     settings = model_path(model) / "settings.toml" if model else None
     return str(settings) if settings and settings.is_file() else None
+
+
+def _check_shortlist(given: int | None, initial: TrainedModel) -> None:
+    """Raises UsageError for a --shortlist other than that of the initial model, whose vocabularies are used."""
+    training = initial.config.get("training")
+    known = training.get("shortlist") if isinstance(training, dict) else None
+    if None not in (given, known) and given != known:
+        raise UsageError(
+            f"found --shortlist={given} with --initial_model, whose vocabularies were made with --shortlist={known}; "
+            "drop --shortlist."
+        )
 
 
 def _not_inherited(given: Mapping[str, object]) -> dict[str, object]:

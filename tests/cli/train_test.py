@@ -64,6 +64,18 @@ def test_a_further_training_has_its_own_end_and_pruning(training_files, tmp_path
 
 
 @pytest.mark.usefixtures("eager")
+def test_a_wrong_initial_model_and_another_shortlist_are_found_at_once(training_files, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    fail(train("--initial_model=none", "--model_dir=m", "--updates=1"), 1, "none: found no such directory")
+    flags = [f"--tsv={training_files}/tsv", "--shortlist=9"]
+    succeed(train(*flags, *training_flags(), "--updates=60", "--model_dir=first"))
+    further = ["--initial_model=first", "--updates=1"]
+    found = "found --shortlist=10 with --initial_model, whose vocabularies were made with --shortlist=9; drop"
+    fail(train(*further, "--shortlist=10", "--model_dir=m"), 2, found)
+    succeed(train(*further, "--shortlist=9", "--model_dir=m"))
+
+
+@pytest.mark.usefixtures("eager")
 def test_a_resumed_run_needs_only_the_name_of_its_initial_model(training_files, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     succeed(train(f"--tsv={training_files}/tsv", "--model_dir=first", *training_flags(), "--updates=2"))
