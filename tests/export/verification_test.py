@@ -56,6 +56,7 @@ def test_made_pairs_are_no_longer_than_the_version_accepts(folders, tmp_path):
     assert 0 < report.comparisons[0].pairs < 40
 
 
+@pytest.mark.usefixtures("scores_here")
 def test_given_pairs_are_read_as_a_client_sends_them(verify, folders, tmp_path):
     (tmp_path / "pairs.tsv").write_bytes("w1 &amp;\té\n\tw2 w3\n".encode("latin-1"))
     done = succeed(verify(*flags(folders, f"--input={tmp_path / 'pairs.tsv'}", "--encoding=latin-1")))
