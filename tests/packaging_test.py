@@ -1,6 +1,7 @@
 """The wheel: what is in it, and that it works outside the checkout."""
 
 import gzip
+import os
 import pathlib
 import shutil
 import subprocess
@@ -87,8 +88,8 @@ assert score.COMMAND.main(["--model_dir=model", "--input=some", "--output=scored
 def test_its_commands_run_outside_the_checkout(programs, tmp_path):
     with gzip.open(ROOT / "keras_encdec" / "datasets" / "libreoffice_en_fr" / "phrase-table.gz") as lines:
         (tmp_path / "some").write_bytes(b"".join(line for _, line in zip(range(200), lines, strict=False)))
-    command = [programs / "python", "-c", RUN_OUTSIDE]
-    done = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)
+    command, environment = [programs / "python", "-c", RUN_OUTSIDE], {**os.environ, "KERAS_BACKEND": "torch"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True)
     package, table = done.stdout.split()[:2]
     assert all(pathlib.Path(path).is_relative_to(programs.parent) for path in (package, table))
     assert (tmp_path / "scored.gz").exists()
@@ -112,10 +113,8 @@ def test_the_wheels_commands_verify_in_a_checkout(programs, checkout, tmp_path):
     with searchless():
         export_model(toy_models.save_model(tmp_path / "model", words, words), tmp_path / "models")
     command = [programs / "encdec-verify", f"--model_dir={tmp_path / 'model'}", f"--export_dir={tmp_path / 'models'}"]
-    done = subprocess.run(
-        [*command, "--pairs=4", "--backends=tensorflow"], cwd=checkout, capture_output=True, text=True
-    )
-    assert "encdec-score on tensorflow: 4 pairs" in done.stdout, done.stderr
+    done = subprocess.run([*command, "--pairs=4", "--backends=torch"], cwd=checkout, capture_output=True, text=True)
+    assert "encdec-score on torch: 4 pairs" in done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("project", [None, '[project]\nname = "another"\n'])
