@@ -23,6 +23,7 @@ from keras_encdec.export.stored_weights import _decode_weight_in_graph, decode_w
 from keras_encdec.model_directory import ModelDirectory
 
 WORDS = [f"w{i}" for i in range(30)]
+MODEL = {"cell": "gru", "attention": "global", "input_feeding": False, "layers": 1, "units": 32, "embedding_dim": 32}
 # Many zeros, and numbers that are far apart, but not so small that TensorFlow takes them for zero.
 NUMBERS = st.one_of(
     st.sampled_from([0.0, 0.0, 0.0]), st.floats(2**-10, 2**10, width=32), st.floats(-1, -(2**-6), width=32)
@@ -51,7 +52,7 @@ def test_the_graph_restores_what_was_stored_bit_by_bit(array, form):
 @pytest.fixture(scope="module")
 def attention_model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stored") / "model"
-    return toy_models.save_model(folder, WORDS, WORDS, cell="gru", attention="global", units=32, embedding_dim=32)
+    return toy_models.save_model(folder, WORDS, WORDS, **MODEL)
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +63,7 @@ def pruned_model(attention_model, tmp_path_factory):
     random = np.random.default_rng(0)
     for weight in directory.model.weights:
         weight.assign(np.where(random.random(weight.shape) < 0.2, keras.ops.convert_to_numpy(weight), 0))
-    toy_models.save_model(folder, WORDS, WORDS, cell="gru", attention="global", units=32, embedding_dim=32)
+    toy_models.save_model(folder, WORDS, WORDS, **MODEL)
     directory.model.save(folder / "best.keras")
     return folder
 
