@@ -25,6 +25,7 @@ from keras_encdec.experiment.stage_runner import (
 )
 from keras_encdec.formats import escape
 from keras_encdec.formats.encodings import FileEncoding, without_mark
+from keras_encdec.formats.fields import split_tokens
 from keras_encdec.model_average import average_models
 from keras_encdec.model_config import model_path
 from keras_encdec.runtime.files import as_result, joined, remove
@@ -382,7 +383,7 @@ def choose(
             order = _order(sentence, metric, nbest)
             chosen = [sentence.hypotheses[index].parsed.hypothesis for index in order[:translations]]
             closer += int(order[0] > 0)
-            has_words = has_words or any(set(hypothesis.split()) - {_UNKNOWN} for hypothesis in chosen)
+            has_words = has_words or any(set(split_tokens(hypothesis)) - {_UNKNOWN} for hypothesis in chosen)
             file.write(b"\n" * sentence.missing + b"".join(hypothesis + b"\n" for hypothesis in chosen))
             if first_file:
                 first_file.write(b"\n" * sentence.missing + chosen[0] + b"\n")
