@@ -8,12 +8,8 @@ import keras
 from keras import ops
 
 from keras_encdec.backend.devices import backend_name, on_cpu
-from keras_encdec.backend.operations import as_tensor, wide_dtype
+from keras_encdec.backend.operations import as_tensor
 from keras_encdec.backend.types import Structure, Tensor
-
-#: Number of weights in a block that PyTorch updates on a CPU. With their gradients and the optimizer's means, they fit
-#: into a processor's cache (`benchmarks/run.py`, training).
-BLOCK = 2**18
 
 # Computes the gradients of the arguments from the arguments, the residuals and the gradients of the outputs.
 GradientsOf: TypeAlias = Callable[[Sequence[Tensor], Structure, list[Tensor]], list[Tensor | None]]
@@ -127,28 +123,6 @@ def dense_gradient(gradient: Tensor) -> Tensor:
     import tensorflow as tf
 
     return tf.convert_to_tensor(gradient)
-
-
-def gradient_norm(gradients: Sequence[Tensor | None]) -> Tensor:
-    """Computes the norm of all gradients together.
-
-    Args:
-        gradients: list of dense tensors, or `None`.
-
-    Returns:
-        float tensor `()`: float32 (float64 for float64 gradients) whatever the compute dtype.
-    """
-    return ops.sqrt(ops.sum(ops.stack([_sum_of_squares(each) for each in gradients if each is not None])))
-
-
-def _sum_of_squares(tensor: Tensor) -> Tensor:
-    wide = wide_dtype(tensor.dtype)
-    if backend_name() != "torch" or tensor.device.type != "cpu":
-        return ops.sum(ops.square(ops.cast(tensor, wide)))
-    # PyTorch would write the squares to memory and read them again, which takes ten times as long. One product of the
-    # whole tensor with itself would lose digits.
-    blocks = (ops.cast(block, wide) for block in tensor.reshape(-1).split(BLOCK))
-    return ops.sum(ops.stack([block.dot(block) for block in blocks]))
 
 
 Arguments = ParamSpec("Arguments")

@@ -1,23 +1,25 @@
-"""The updates of optimizers under PyTorch on a CPU in few passes over memory: in place, and by blocks of weights."""
+"""The updates of Adadelta and Adam under PyTorch on a CPU, a block of weights at a time."""
 
 from collections.abc import Callable, Iterator, Sequence
 
 import keras
 from keras import ops
 
-from keras_encdec.backend.gradients import BLOCK, gradient_norm
 from keras_encdec.backend.types import Tensor
+
+#: Number of weights in a block. With their gradients and the optimizer's means, they fit into a processor's cache
+#: (`benchmarks/run.py`, training).
+BLOCK = 2**18
 
 Update = Callable[[keras.optimizers.Optimizer, Sequence[keras.Variable], Sequence[Tensor], float], None]
 
 
-def update_in_few_passes(optimizer: keras.optimizers.Optimizer) -> None:
-    """Makes an optimizer clip the norm of the gradient in place, and Adadelta or Adam update a block at a time.
+def update_by_blocks(optimizer: keras.optimizers.Optimizer) -> None:
+    """Makes Adadelta or Adam update a block of weights at a time; other optimizers stay as they are.
 
     Keras computes each operation of the update for all weights before the next, and so reads and writes them, their
     gradients and the optimizer's means from memory many times: for a large model, this takes a fifth of a training
-    step. By blocks, they are read and written once. Results differ from Keras's by rounding only. The gradients that
-    the optimizer gets are overwritten.
+    step. By blocks, they are read and written once. Results differ from Keras's by rounding only.
 
     Args:
         optimizer: `keras.optimizers.Optimizer` under PyTorch, which may scale the loss.
@@ -27,7 +29,6 @@ def update_in_few_passes(optimizer: keras.optimizers.Optimizer) -> None:
         - Kingma and Ba, 2015 (arXiv 1412.6980): Adam
     """
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-    _clip_in_place(optimizer)
     # Not isinstance: a subclass may compute its updates in another way.
     updates: dict[type, Update] = {
         type(keras.optimizers.Adadelta()): _update_adadelta,
@@ -42,24 +43,6 @@ def update_in_few_passes(optimizer: keras.optimizers.Optimizer) -> None:
 
     # Keras calls it without gradients.
     optimizer._parallel_update_step = update_step
-
-
-def _clip_in_place(optimizer: keras.optimizers.Optimizer) -> None:
-    clip = optimizer._clip_gradients
-
-    def clip_gradients(gradients: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
-        bound = optimizer.global_clipnorm
-        if not bound or optimizer.clipnorm:
-            return clip(gradients)
-        norm = gradient_norm(gradients)
-        # The last term is 0, or NaN if the norm is not finite: as in Keras, all gradients then become NaN.
-        factor = bound * ops.minimum(1 / norm, 1 / bound) + (norm - norm)
-        for gradient in gradients:
-            if gradient is not None:
-                gradient.mul_(factor)
-        return gradients
-
-    optimizer._clip_gradients = clip_gradients
 
 
 def _blocks(

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_encdec.backend.gradients import dense_gradient, gradient_norm
+from keras_encdec.backend.gradients import dense_gradient
 from keras_encdec.backend.types import Tensor
 
 _NAME = "_gradient_norms"
@@ -72,7 +72,8 @@ class GradientNorms:
         """
         if not self.is_counting:
             return
-        norm = ops.cast(gradient_norm(gradients), "float32") / scale
+        squares = [ops.sum(ops.square(ops.cast(gradient, "float32"))) for gradient in gradients if gradient is not None]
+        norm = ops.sqrt(ops.sum(ops.stack(squares))) / scale
         self._norms.assign(self._norms + norm)
         if self._bound:
             self._clipped.assign(self._clipped + ops.cast(norm > self._bound, "float32"))
