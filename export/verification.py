@@ -1,7 +1,6 @@
 """Verifies an exported model: compares its scores with those of the model that was exported."""
 
 import dataclasses
-import itertools
 import json
 import os
 import pathlib
@@ -112,9 +111,8 @@ def _verify(
     check_unchanged(path)
     check_exported_from(TrainedModel.read(model_dir), path)
     directory = load_served_directory(model_dir)
-    fitting = fitting_pairs(pairs, tokenization, description.max_tokens)
-    if len(fitting) < len(pairs):
-        source, target = next(pair for pair, fit in itertools.zip_longest(pairs, fitting) if pair != fit)
+    if len(fitting_pairs(pairs, tokenization, description.max_tokens)) < len(pairs):
+        source, target = next(pair for pair in pairs if not fitting_pairs([pair], tokenization, description.max_tokens))
         raise InputError(
             f"found a pair that is too long, {source[:40]!r} and {target[:40]!r}",
             f"expected at most {description.max_tokens} tokens on each side",

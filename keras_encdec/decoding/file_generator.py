@@ -91,9 +91,8 @@ class FileGenerator:
         words = self._directory.words(window.sources)
         self._count_words(words)
         found = self._generate(words, first=window.first)
-        has_words = (bool(targets and targets[0].words) for targets in found)
         self.counts["empty"] += sum(
-            1 for source, is_full in zip(words, has_words, strict=True) if source and not is_full
+            1 for source, targets in zip(words, found, strict=True) if source and not (targets and targets[0].words)
         )
         return FoundTargets(window, found)
 
