@@ -62,3 +62,17 @@ def test_unknown_metrics_and_tokenizers_are_refused():
         CorpusMetric("rouge", REFERENCES)
     with pytest.raises(ConfigurationError, match="found tokenize='words', expected one of none, 13a"):
         CorpusMetric("bleu", REFERENCES, tokenize="words")
+
+
+def test_sentence_bleu_adds_one_to_the_longer_matches_and_to_the_reference_length():
+    references, hypotheses = ["a b c d e f", "a b"], ["a b c d x", "c d"]
+    metric = CorpusMetric("bleu", [references])
+    # 4 of 5 words, 3 of 4 bigrams, 2 of 3 trigrams and 1 of 2 4-grams match; 6 + 1 words against 5.
+    expected = np.exp(1 - 7 / 5) * (4 / 5 * (3 + 1) / (4 + 1) * (2 + 1) / (3 + 1) * (1 + 1) / (2 + 1)) ** (1 / 4)
+    np.testing.assert_allclose(metric.sentence_scores(metric.corpus_counts(hypotheses)), [expected, 0], rtol=1e-12)
+
+
+def test_other_sentence_scores_are_those_of_the_metric():
+    metric = CorpusMetric("chrf", REFERENCES[:1])
+    counts = metric.corpus_counts(HYPOTHESES)
+    np.testing.assert_allclose(metric.sentence_scores(counts), [metric.score(each) / 100 for each in counts])
