@@ -70,9 +70,6 @@ def export_model(
         options: ExportOptions. Defaults to `None`: the defaults of the command.
         **values: options by name, which override those in `options`.
 
-    Returns:
-        ExportResult.
-
     Raises:
         ConfigurationError: a ValueError, for options that contradict one another.
         InputError: if the model cannot be read or has no source, the version exists or cannot be written, or its

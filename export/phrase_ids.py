@@ -108,9 +108,6 @@ class PhraseIds:
         Args:
             text: string tensor `(n,)`, checked.
             name: str. Name of the input, for the error.
-
-        Returns:
-            Phrases.
         """
         tokens, rows = self._tokens(text)
         counts = tf.math.unsorted_segment_sum(tf.ones_like(rows, tf.int32), rows, tf.size(text))

@@ -92,9 +92,6 @@ def search_in_graph(
         allowed: boolean tensor `(sources, ids)`: which ids may follow in targets of each source. Defaults to `None`:
             all ids.
 
-    Returns:
-        SearchResults.
-
     Raises:
         ConfigurationError: a ValueError, if the sampler needs attention and the decoder has none.
     """

@@ -76,9 +76,6 @@ def verify_export(
             are given, otherwise none.
         **values: options by name, which override those in `options`.
 
-    Returns:
-        VerificationReport.
-
     Raises:
         ConfigurationError: a ValueError, for options that cannot be used.
         InputError: if scores differ, a file of the version has changed since the export, or the model, the version or

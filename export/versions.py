@@ -121,9 +121,6 @@ def new_version(export_dir: str | os.PathLike[str], version: int | None = None, 
         version: int. Number of the version. Defaults to `None`: one more than the newest.
         above: int. Without a `version`, the new number is also larger than this. Defaults to `0`.
 
-    Yields:
-        NewVersion.
-
     Raises:
         InputError: if that version exists, or its number is too small or too large for a server.
     """

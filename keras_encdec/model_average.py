@@ -64,9 +64,6 @@ def average_models(model_dirs: Sequence[FilePath], output: FilePath) -> Averagin
             the weights are those of the first one.
         output: path or URL of the model directory to write, which must not exist.
 
-    Returns:
-        AveragingResult.
-
     Raises:
         ConfigurationError: a ValueError, for fewer than two models.
         InputError: if a model cannot be loaded, differs from the first one in its vocabularies or sizes, or was

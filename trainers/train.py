@@ -89,9 +89,6 @@ def train(
             `TrainingTasks.training_data`. Updates, rounds and epochs are counted in updates of the main task. Defaults
             to `None`: one task.
 
-    Returns:
-        TrainingResult.
-
     Raises:
         ConfigurationError: a ValueError, for settings that contradict one another or differ from those of the run to
             resume, and for a directory that already contains a model, unless `resume` is true.

@@ -75,9 +75,6 @@ def measure_server(
         options: ClientOptions. Defaults to `None`: the defaults of the command.
         **values: options by name, which override those in `options`.
 
-    Returns:
-        LoadResult.
-
     Raises:
         ConfigurationError: a ValueError, for options that contradict one another, and for an invalid address.
         InputError: if the input cannot be read or has no pairs; or if a request fails before the measurement,

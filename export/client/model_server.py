@@ -147,9 +147,6 @@ class ServerError(Exception):
             server: the Server that was called.
             path: the input file. Defaults to `None`: the call did not score lines of a file.
             line: int. Number of the first line that the call scored. Optional.
-
-        Returns:
-            InputError.
         """
         expected, address = "", server.address
         if self.code == "UNAVAILABLE":

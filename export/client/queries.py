@@ -106,9 +106,6 @@ def server_health(server: str, options: ConnectionOptions | None = None, **value
             is `0.0` seconds. Defaults to `None`: the defaults of the command.
         **values: options by name, which override those in `options`.
 
-    Returns:
-        ModelStatus.
-
     Raises:
         InputError: if the server does not answer, or has no such model, version or label.
         ConfigurationError: a ValueError, for an invalid address, or a version together with a label.
@@ -127,9 +124,6 @@ def server_metadata(server: str, options: ConnectionOptions | None = None, **val
     """Asks a server for the signatures of a model.
 
     The arguments and errors are those of `server_health`; the default patience is `60.0` seconds.
-
-    Returns:
-        ServedSignatures.
     """
     options = ConnectionOptions.combined(options, values)
     retries = retrying(PATIENCE if options.patience is None else options.patience, address=server)

@@ -25,9 +25,7 @@ class ServedScoreSummary(FileSummary):
     """The result of `score_file_with_server`.
 
     Attributes:
-        lines: int. Number of lines written.
-        seconds: float. How long the scoring took.
-        output: path of the file.
+        lines, seconds, output: see `FileSummary`.
         malformed: int. Number of malformed lines, which were written with a neutral score, or unchanged if they have no
             field for it.
         refused: int. Number of lines that the server refused, which were written with a neutral score.
@@ -71,9 +69,6 @@ def score_file_with_server(
         progress: callable that takes the InputLines that are read, and returns a Progress. Defaults to `Progress`,
             which shows nothing.
         **values: options by name, which override those in `options`.
-
-    Returns:
-        ServedScoreSummary.
 
     Raises:
         ConfigurationError: a ValueError, for options that contradict one another, and for an invalid address.

@@ -45,9 +45,6 @@ def phrase_gates(directory: ModelDirectory, phrases: Sequence[str], factored: bo
         directory: ModelDirectory of a model for which `has_gates` is true.
         phrases: list of str.
         factored: bool. Whether words may have factors, as in a phrase table but not in plain text. Defaults to `True`.
-
-    Returns:
-        list of PhraseGates.
     """
     model = directory.model
     config = model.config

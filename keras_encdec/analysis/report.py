@@ -93,9 +93,6 @@ def report(
         options: ReportOptions. Defaults to `ReportOptions()`.
         say: function that is called with a line when a step begins. Defaults to no output.
 
-    Returns:
-        ReportSummary.
-
     Raises:
         ImportError: if the extra `analysis` is not installed.
         ConfigurationError: a ValueError, for a target without a source, or phrases without a table.

@@ -223,9 +223,6 @@ def perplexity(model: TranslationModel, batches: Iterable[Mapping[str, np.ndarra
         batches: iterable of dicts, "source" `(batch, source_time)` and "target" `(batch, target_time)`.
         with_source: bool. Whether the decoder gets the output of the encoder. Otherwise it gets zeros, so that it
             predicts a word only from the words before it. Defaults to `True`.
-
-    Returns:
-        float.
     """
     total, tokens = 0.0, 0
     for batch in batches:

@@ -89,9 +89,6 @@ def read_preferences(path: FilePath, model_score: int, encoding: str | None = No
         model_score: int. Index of the model's score in a line, from 0; -1 for the last score.
         encoding: str. Defaults to UTF-8.
 
-    Yields:
-        Preferences.
-
     Raises:
         InputError: if the table cannot be read.
     """
@@ -227,9 +224,6 @@ def read_table_sample(
         given: list of str. Source phrases, without escapes, whose lines to keep. Defaults to none.
         seed: int. Random seed. Defaults to `0`.
         encoding: str. Defaults to UTF-8.
-
-    Returns:
-        TableSample.
 
     Raises:
         InputError: if the table cannot be read, has lines of fewer than three scores, or lacks a given phrase.

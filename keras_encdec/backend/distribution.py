@@ -28,9 +28,6 @@ def find_replicas(devices: str) -> Replicas:
     Args:
         devices: str. "all", or the number of devices in all processes together.
 
-    Returns:
-        Replicas.
-
     Raises:
         ConfigurationError: a ValueError, if the backend cannot train on this number of devices.
     """

@@ -30,9 +30,6 @@ def time_loop(steps: int | None) -> TimeLoop:
 
     Args:
         steps: int. Number of steps; `None` if it is known only when the loop runs.
-
-    Returns:
-        TimeLoop.
     """
     if isinstance(steps, int) and (steps <= UNROLLED_STEPS or not _compiles()):
         return _Unrolled(steps)

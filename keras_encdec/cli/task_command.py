@@ -64,9 +64,6 @@ def task_command(
             Defaults to `False`.
         example, guide: see `Command`. Optional.
 
-    Returns:
-        Command.
-
     Example:
 
         COMMAND = task_command("encdec-score", main, ScoringOptions, {"input": "File to score."})

@@ -215,9 +215,6 @@ def length_batches(lengths: Sequence[int], most_rows: int, most_tokens: int) -> 
         most_rows: int. Maximum number of rows of a batch.
         most_tokens: int. Maximum number of tokens of a batch, including padding. A longer sequence is a batch of its
             own.
-
-    Yields:
-        LengthBatch.
     """
 
     def limit(index: int) -> int:

@@ -43,9 +43,6 @@ def by_length(spellings: np.ndarray, least_rows: Sequence[int] = (), exact: bool
             from 8. Defaults to 0.
         exact: bool. Whether each group has exactly the rows that it needs, for backends that compile nothing. Defaults
             to `False`.
-
-    Returns:
-        list of SpellingGroup.
     """
     lengths = np.count_nonzero(spellings, axis=1)
     groups, shorter = [], 0

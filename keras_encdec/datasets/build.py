@@ -147,9 +147,6 @@ def is_useful(source: Sequence[str], target: Sequence[str], scores: Sequence[flo
     Args:
         source, target: lists of str, escaped tokens.
         scores: list of the four scores.
-
-    Returns:
-        bool.
     """
     short, long = sorted((len(source), len(target)))
     _, lexical_source, probability, lexical_target = scores
@@ -192,9 +189,6 @@ def is_clean(source: Sequence[str], target: Sequence[str]) -> bool:
 
     Args:
         source, target: lists of str.
-
-    Returns:
-        bool.
     """
     short, long = sorted((len(source), len(target)))
     return (

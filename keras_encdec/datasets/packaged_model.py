@@ -92,9 +92,6 @@ def build_packaged_model(work_dir: FilePath, output: FilePath, epochs: float = 7
         output: the model directory to write, which must not exist yet.
         epochs: float. Passes over the pairs before the model is pruned. Defaults to `7`.
 
-    Returns:
-        PackagedModel.
-
     Raises:
         InputError: if `output` exists; see also `train`.
         KeyboardInterrupt: if a signal stops the training.

@@ -44,8 +44,7 @@ class GenerationSummary(ShardedFileSummary):
 
     Attributes:
         lines: int. Sources for which targets were generated; 1 for a language model, which has no source.
-        seconds: float.
-        output: the file.
+        seconds, output: see `FileSummary`.
         before: int. Lines in shards that an interrupted earlier call had done.
         unknown_words: UnknownWords of the input; `None` for a language model.
         empty: int. Sources whose best target is empty, although they have words.
@@ -101,9 +100,6 @@ def generate_file(
         show: function that is called with sentences for the user before the processing of shards starts. Defaults to
             `None`.
         **values: options by name, which override those in `options`.
-
-    Returns:
-        GenerationSummary.
 
     Raises:
         ConfigurationError: a ValueError, for options that contradict one another or the model.

@@ -266,9 +266,6 @@ def batch_candidates(words: Sequence[np.ndarray], groups: int, width: Callable[[
         width: function that takes the number of words of the largest group and returns the width, which is at least
             that.
 
-    Returns:
-        Candidates.
-
     Example:
 
     >>> a, b = with_special_ids([5]), with_special_ids([4, 7])

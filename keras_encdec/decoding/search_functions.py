@@ -26,9 +26,6 @@ LEAST_ROWS = 48
 class SearchFunctions:
     """The compiled functions of a search: the ensemble's start, and its step together with a sampler's.
 
-    Args:
-        ensemble: Ensemble.
-
     Attributes:
         start: function, see `Ensemble.start`.
         has_attention: bool. See `Ensemble`.

@@ -274,10 +274,6 @@ class _CharacterEnsemble(Ensemble):
     """The spellers of an ensemble's models, whose probabilities of the next character are averaged.
 
     `start` takes the first states of all models, `(words, units of all models)`, in place of sources.
-
-    Args:
-        ensemble: Ensemble.
-        rules: SpellingRules.
     """
 
     def __init__(self, ensemble: Ensemble, rules: SpellingRules) -> None:

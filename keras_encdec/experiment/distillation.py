@@ -110,9 +110,6 @@ def distill(
         training, model: dicts. Hyper-parameters that override the preset's. Defaults to none.
         **values: options by name, which override those in `options`.
 
-    Returns:
-        DistillationResult.
-
     Raises:
         ConfigurationError, InputError: if settings or files cannot be used.
         ImportError: if sacrebleu is missing where it is needed.

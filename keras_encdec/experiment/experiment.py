@@ -53,9 +53,6 @@ def experiment(
         progress: function that makes the Progress of each step, such as `ReadingProgress`. Defaults to `Progress`,
             which shows nothing.
 
-    Returns:
-        ExperimentResult.
-
     Raises:
         ConfigurationError, InputError: if settings or files cannot be used.
         ImportError: if a library is missing.

@@ -59,9 +59,6 @@ class FileEncoding:
             path: the file, named in errors.
             line: int. The number of the line.
 
-        Returns:
-            str.
-
         Raises:
             InputError: if no encoding was declared and the bytes are not UTF-8.
         """
@@ -75,9 +72,6 @@ class FileEncoding:
 
     def texts(self, lines: InputLines) -> Iterator[str]:
         """Yields the lines of a file as text, without a byte-order mark and the carriage returns at the ends of lines.
-
-        Args:
-            lines: InputLines.
 
         Raises:
             InputError: if no encoding was declared and a line is not UTF-8.
@@ -113,9 +107,6 @@ class FileEncoding:
             expected: str. The encoding that an error asks for. Defaults to one that has all characters of the text.
             remedy: str. What the user can do. Defaults to converting the file.
 
-        Returns:
-            bytes.
-
         Raises:
             InputError: if the encoding does not have a character of the text.
         """
@@ -149,9 +140,6 @@ def undecodable(error: UnicodeDecodeError, path: FilePath, line: int, remedy: st
         path: the file.
         line: int. The number of the line.
         remedy: str. What else the user can do. Optional.
-
-    Returns:
-        InputError.
     """
     data, start = error.object, error.start
     around = data[max(0, start - 12) : start + 12].decode("ascii", "backslashreplace")
@@ -201,9 +189,6 @@ _FACTORED_WORD = re.compile(r"(?<![^ \t])([^ \t|]+)\|[^ \t]*")
 def unescape(phrase: str) -> str:
     r"""Replaces Moses's escapes with their characters.
 
-    Args:
-        phrase: str.
-
     Returns:
         str. The phrase without the escapes `&quot; &apos; &#124; &#91; &#93; &lt; &gt; &amp;` and the older
         `&bar; &bra; &ket;`.
@@ -221,9 +206,6 @@ def unescape(phrase: str) -> str:
 
 def escape(phrase: str) -> str:
     """Replaces characters with Moses's escapes, the inverse of `unescape`.
-
-    Args:
-        phrase: str.
 
     Returns:
         str. `unescape(escape(phrase))` is `phrase`.
@@ -246,9 +228,6 @@ def surface(phrase: str) -> str:
 
     Args:
         phrase: str. Words separated by spaces, such as `word|POS|lemma`.
-
-    Returns:
-        str.
 
     Example:
 

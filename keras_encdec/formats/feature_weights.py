@@ -74,9 +74,6 @@ class FeatureWeights:
             path: the n-best list, named in errors. Optional.
             line: int. The number of the line. Optional.
 
-        Returns:
-            float.
-
         Raises:
             InputError: if a dense feature has no weights, a feature has a different number of weights and values, a
                 feature with weights other than 0 is missing, or the sum is not finite.
@@ -288,9 +285,6 @@ def weights_text(weights: Weights, comment: str = "") -> str:
     Args:
         weights: dict from str to list of float.
         comment: str. A comment for the first line. Optional.
-
-    Returns:
-        str.
 
     Example:
 

@@ -42,9 +42,6 @@ def finite_number(text: bytes | str, largest: float = math.inf) -> float:
         text: bytes or str.
         largest: float. The largest allowed absolute value. Defaults to infinity: any finite number.
 
-    Returns:
-        float.
-
     Raises:
         ValueError: if the text is not a number, or the number is too large, such as 1e400.
 

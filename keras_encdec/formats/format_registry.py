@@ -45,9 +45,6 @@ def format_names(*kinds: ColumnKind, **attributes: object) -> list[str]:
         *kinds: ColumnKind. Only formats that can add columns of all these kinds to their lines are returned.
         **attributes: attributes of PairFormat. Only formats with these values are returned.
 
-    Returns:
-        list of str.
-
     Example:
 
     >>> format_names(ColumnKind.LOG_PROB, has_source_file=True)

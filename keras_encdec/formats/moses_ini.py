@@ -200,9 +200,6 @@ def replace_moses_weights(text: str, weights: Weights, path: FilePath | None = N
             out of n-best lists, see `read_nbest_weights`.
         path: the file, named in errors. Optional.
 
-    Returns:
-        str.
-
     Raises:
         InputError: if a dense feature has no weights in the file, or a sparse one cannot be added.
 

@@ -38,9 +38,6 @@ def parse_nbest_line(line: bytes) -> NBestLine:
         line: bytes, `id ||| hypothesis ||| features ||| total [||| segmentation] [||| alignment]`, without line feed.
             A carriage return may end the line.
 
-    Returns:
-        NBestLine.
-
     Raises:
         MalformedLine: a ValueError with `found` and `expected`, if the number of fields is not 4 to 6, the id or the
             total is not a number, or the features cannot be parsed.
@@ -109,9 +106,6 @@ def append_features(line: bytes, features: Iterable[tuple[str, str]]) -> bytes:
     Args:
         line: bytes. A line of at least three fields, without its line feed.
         features: list of `(name, value)`, str.
-
-    Returns:
-        bytes.
 
     Example:
 
@@ -184,9 +178,6 @@ def replace_total(line: bytes, total: str) -> bytes:
     Args:
         line: bytes. A well-formed line, see `parse_nbest_line`.
         total: str.
-
-    Returns:
-        bytes.
 
     Example:
 

@@ -52,9 +52,6 @@ def parse_line(line: bytes) -> PhraseTableLine:
     Args:
         line: bytes, without its line feed. A carriage return may end the line.
 
-    Returns:
-        PhraseTableLine.
-
     Raises:
         MalformedLine: a ValueError with `found` and `expected`, if there are fewer than three fields or no scores, or a
             score is not a finite number.

@@ -73,9 +73,6 @@ def append_columns(raw: bytes, columns: Sequence[str]) -> bytes:
         raw: bytes. The line, without its line feed; a carriage return at its end stays there.
         columns: list of str.
 
-    Returns:
-        bytes.
-
     Example:
 
     >>> append_columns(b"le\tthe\r", ["-0.25", "0"])
@@ -199,9 +196,6 @@ def read_sentences(path: FilePath, encoding: str | None = None) -> list[str]:
         path: the file, plain or gzipped.
         encoding: str. The encoding of the file, see `FileEncoding`. Defaults to `None`: UTF-8, and other bytes are an
             error.
-
-    Returns:
-        list of str.
 
     Raises:
         InputError: if the file cannot be read or a line cannot be decoded.

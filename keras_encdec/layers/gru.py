@@ -314,11 +314,7 @@ class ContextGRUCell(RecurrentCell):
 
 
 class GRUStep(RecurrentStep):
-    """Step of `GRUCell`: parameters [U_r U_z] and U.
-
-    Args:
-        reset_after: bool.
-    """
+    """Step of `GRUCell`: parameters [U_r U_z] and U."""
 
     def __init__(self, reset_after: bool) -> None:
         self.reset_after = reset_after

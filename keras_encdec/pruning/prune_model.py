@@ -76,9 +76,6 @@ def prune_model(
         options: PruningOptions. Defaults to `None`: the defaults of the command.
         **values: options by name, which override those in `options`.
 
-    Returns:
-        PruningResult.
-
     Raises:
         ConfigurationError: a ValueError, for an option out of bounds.
         InputError: if the model cannot be loaded or already has this share of zeros, or the output exists or cannot

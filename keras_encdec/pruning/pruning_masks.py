@@ -101,9 +101,6 @@ def weight_classes(model: "TranslationModel") -> dict[str, list[keras.Variable]]
     of layers with "attention" in their names; all others by layer, numbered separately on each side. Biases, and all
     other weights of fewer than two dimensions, are in no class.
 
-    Args:
-        model: TranslationModel.
-
     Returns:
         dict from name to weights, such as "source embedding", "encoder layer 1", "decoder layer 2", "attention" and
         "softmax", in the order of the model's weights.
@@ -154,9 +151,6 @@ def prunable_part(weight: keras.Variable, values: np.ndarray) -> np.ndarray:
 
 def zero_counts(model: "TranslationModel") -> dict[str, tuple[int, int]]:
     """Counts the weights of each class that are exactly zero.
-
-    Args:
-        model: TranslationModel.
 
     Returns:
         dict from the class's name to the number of its zeros and that of its weights.

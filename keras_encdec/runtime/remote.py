@@ -35,9 +35,6 @@ _NO_CREDENTIALS = {"NoCredentialsError", "PartialCredentialsError", "CredentialR
 class RemoteInput(io.RawIOBase):
     """A remote file to read, which is fetched in blocks.
 
-    Args:
-        url: str.
-
     Attributes:
         count: int. Bytes read so far.
         size: int. Size of the file, 0 if the store does not say.
@@ -73,9 +70,6 @@ class RemoteInput(io.RawIOBase):
 
 class RemoteOutput(io.RawIOBase):
     """A remote file to write, which appears under its name when `commit` is called.
-
-    Args:
-        url: str.
 
     Raises:
         InputError: if it cannot be written.

@@ -21,9 +21,6 @@ def read_parsed(path: FilePath, parse: Callable[[str], object]) -> dict[str, Jso
         path: the file.
         parse: function that converts the file's text to a value, such as `json.loads`. It raises ValueError.
 
-    Returns:
-        dict.
-
     Raises:
         OSError: if the file cannot be read.
         InputError: if the file is remote and cannot be read.
@@ -46,9 +43,6 @@ def read_toml(path: FilePath, expected: str, remedy: str) -> dict[str, Json]:
         path: the file.
         expected: str. What the file should be, for the error.
         remedy: str. What the user should do, for the error.
-
-    Returns:
-        dict.
 
     Raises:
         InputError: if the file cannot be read.

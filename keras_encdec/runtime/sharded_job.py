@@ -93,9 +93,6 @@ def run_in_shards(
             `Progress`, which shows nothing.
         show: function that is called with a sentence for the user: the disk space that the job needs. Optional.
 
-    Returns:
-        ShardedRun.
-
     Raises:
         ConfigurationError: a ValueError, if an output is the standard output.
         InputError: see `Engine.run` and `ShardFolder`; if another such job is at work on the same output.

@@ -97,9 +97,6 @@ def cut(
         shard_windows: int. Windows in a shard. Defaults to `1`.
         group: function that takes a line of the first file, see `windows`. Optional.
 
-    Yields:
-        Shard.
-
     Raises:
         InputError: if the files cannot be read, or one has more lines than another.
     """

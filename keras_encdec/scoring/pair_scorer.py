@@ -69,9 +69,6 @@ class PairScorer(Protocol):
             unknown_count: bool. Whether to count the words outside the shortlist. Defaults to `False`.
             attention: bool. Whether to return the attention. Defaults to `False`.
 
-        Returns:
-            PairScores.
-
         Raises:
             ValueError: if attention is requested and the model has none.
         """

@@ -197,9 +197,6 @@ def cut_into_groups(
         target_lengths: int array `(n,)`.
         room: callable that takes the length of the longest source, and returns the maximum number of states of a group,
             on each side, and the maximum number of its sources. They bound the memory of a call.
-
-    Yields:
-        PairGroup.
     """
     arrays = _PairArrays(sources, source_lengths, source_of_pair, targets, target_lengths)
     rank = np.empty(len(sources), np.int64)

@@ -30,9 +30,7 @@ class ScoreSummary(ShardedFileSummary):
     """Summary of a call of `score_file`.
 
     Attributes:
-        lines: int. Lines written.
-        seconds: float.
-        output: the file.
+        lines, seconds, output: see `FileSummary`.
         malformed: int. Malformed lines, which were written with a neutral score, or unchanged if they have no field for
             it.
         dry_run: bool. Whether it was a dry run, whose output is discarded.
@@ -110,9 +108,6 @@ def score_file(
         show: function that is called with sentences for the user before the processing of shards starts: the disk space
             that it needs, and the lines that an earlier call has scored. Defaults to `None`: nothing is shown.
         **values: options by name, which override those in `options`.
-
-    Returns:
-        ScoreSummary.
 
     Raises:
         ConfigurationError: a ValueError, for options that contradict one another.

@@ -199,9 +199,6 @@ def score_columns(pair_format: PairFormat, options: ScoringOptions, num_scorers:
         options: ScoringOptions.
         num_scorers: int. Number of models, each of which adds a log-probability. Defaults to `1`.
 
-    Returns:
-        list of Column.
-
     Raises:
         ConfigurationError: if lines of the format cannot hold them, or two would have the same name.
     """

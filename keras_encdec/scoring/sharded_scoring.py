@@ -128,9 +128,6 @@ def score_in_shards(
         progress: see `score_file`.
         show: see `score_file`.
 
-    Returns:
-        WrittenScores.
-
     Raises:
         InputError: see `score_file`; also if a folder of shards of another job is in the way, or its input has changed.
     """

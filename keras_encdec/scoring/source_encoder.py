@@ -26,11 +26,7 @@ FEW_SOURCES = 64
 
 
 class BatchEncoder:
-    """Encodes the sources of a group in batches of similar length. The interface is that of `PrefixTreeEncoder`.
-
-    Args:
-        model: TranslationModel.
-    """
+    """Encodes the sources of a group in batches of similar length. The interface is that of `PrefixTreeEncoder`."""
 
     def __init__(self, model: TranslationModel) -> None:
         self._call = compiled_call(LayerFunction(functools.partial(_started, model), model))

@@ -44,8 +44,7 @@ class SelectionSummary(ShardedFileSummary):
 
     Attributes:
         lines: int. Pairs selected.
-        seconds: float.
-        output: path of the file.
+        seconds, output: see `FileSummary`.
         pairs: int. Pairs read.
         duplicates: int. Pairs left out because an earlier pair has the same text.
         malformed: int. Pairs left out because their lines are malformed.
@@ -123,9 +122,6 @@ def select_pairs(
         show: function that is called with sentences for the user before the processing of shards starts. Defaults to
             `None`.
         **values: options by name, which override those in `options`.
-
-    Returns:
-        SelectionSummary.
 
     Raises:
         ConfigurationError: a ValueError, for arguments that contradict one another.

@@ -155,9 +155,6 @@ def most_frequent(counts: Mapping[str, int], size: int, reserved: Sequence[str] 
         size: int. The maximum number of words, those in `reserved` included.
         reserved: list of str. The last words of the vocabulary, however often they occur; all are kept, even more than
             `size`. Defaults to none.
-
-    Returns:
-        Vocabulary.
     """
     others = [(word, count) for word, count in counts.items() if word not in (UNKNOWN_WORD, *reserved)]
     ranked = sorted(others, key=lambda item: (-item[1], item[0]))[: max(0, size - len(reserved))]
@@ -231,9 +228,6 @@ class OpenVocabulary:
     If the vocabulary has characters, each distinct word outside it gets its own id after those of the vocabulary, in
     the order in which the words occur. `spellings` has the spelling of each. Otherwise these words have the id of the
     unknown word.
-
-    Args:
-        vocabulary: Vocabulary.
 
     Example:
 

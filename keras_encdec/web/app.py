@@ -102,9 +102,6 @@ def create_app(
             let its own name point to this server (DNS rebinding). Defaults to `None`: any name.
         computations: Computations, the queue that runs the model. Defaults to a new one.
 
-    Returns:
-        Starlette.
-
     Example:
 
         uvicorn.run(create_app(Explorer(ModelDirectory.load("model"))), port=8080)

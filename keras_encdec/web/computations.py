@@ -94,9 +94,6 @@ class RequestRate:
     def wait(self, address: str) -> float:
         """Counts a request from an address if it is within the limit.
 
-        Args:
-            address: str.
-
         Returns:
             float. Seconds until a request would be within the limit; 0 if this one is.
         """

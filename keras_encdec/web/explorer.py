@@ -145,11 +145,7 @@ class Explorer:
         }
 
     def gates(self, source: str) -> JSONObject:
-        """Computes the update and reset gates of the encoder at each word, for at most 512 evenly spaced units.
-
-        Args:
-            source: str.
-        """
+        """Computes the update and reset gates of the encoder at each word, for at most 512 evenly spaced units."""
         words = self._source(source)
         [gates] = phrase_gates(self._directory, [table_text(self._directory, words)])
         units = gates.update.shape[1]

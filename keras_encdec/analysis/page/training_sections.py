@@ -95,11 +95,7 @@ MEASURES = {
 
 
 def training_section(runs: Sequence[TrainingRun]) -> Section:
-    """Writes perplexity, log-likelihood, gradients, learning rate and speed over the updates of training runs.
-
-    Args:
-        runs: list of TrainingRun.
-    """
+    """Writes perplexity, log-likelihood, gradients, learning rate and speed over the updates of training runs."""
     pictures = {
         f"training_{name}": rendered(draw_training(runs, names, label), f"{label} over the updates of the training")
         for name, (names, label) in MEASURES.items()

@@ -92,9 +92,6 @@ class DecoderWeights(NamedTuple):
             weights: dict from str to list of float, as `read_weights` returns it. `UnknownWordPenalty0` may be missing.
             num_scores: int. Number of scores on each line of the phrase table.
 
-        Returns:
-            DecoderWeights.
-
         Raises:
             InputError: if a weight is too large, a feature has no weights or a wrong number of weights, or a
                 feature that the decoder does not compute has a weight other than 0.

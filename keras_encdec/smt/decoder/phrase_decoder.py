@@ -44,8 +44,7 @@ class DecodingSummary(ShardedFileSummary):
 
     Attributes:
         lines: int. Number of hypotheses written.
-        seconds: float.
-        output: the file.
+        seconds, output: see `FileSummary`.
         sentences: int. Number of sentences translated.
         unknown_words: int. Number of words in the best hypotheses that were copied, as the table lacks them.
         words: int. Number of words in the sentences.
@@ -151,9 +150,6 @@ def decode_nbest(
         show: function that is called with sentences for the user before the processing of shards starts. Defaults to
             `None`.
         **values: options by name, which override those in `options`.
-
-    Returns:
-        DecodingSummary.
 
     Raises:
         ConfigurationError: a ValueError, for options that cannot be used.

@@ -55,9 +55,6 @@ def read_phrases(
         sources: OccurringPhrases of the sentences, without escapes.
         shown: Progress, which counts the lines.
 
-    Returns:
-        PhraseTable.
-
     Raises:
         InputError: if the table cannot be read, or has a negative score.
     """

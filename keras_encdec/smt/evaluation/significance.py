@@ -66,9 +66,6 @@ def paired_bootstrap(
         samples: int. Number of test sets drawn. Defaults to `1000`.
         seed: int. Defaults to `12345`.
 
-    Returns:
-        BootstrapResult.
-
     Reference:
         - Koehn, 2004, "Statistical Significance Tests for Machine Translation Evaluation"
     """

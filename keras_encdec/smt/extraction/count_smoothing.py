@@ -80,9 +80,6 @@ class CountSmoothing:
     def probabilities(self, counts: PhraseCounts) -> tuple[Float32, Float32]:
         """Computes p(f|e) and p(e|f) of phrase pairs.
 
-        Args:
-            counts: PhraseCounts.
-
         Returns:
             tuple: p(f|e) and p(e|f), float32 arrays with an entry for each pair.
         """

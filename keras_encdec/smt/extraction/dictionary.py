@@ -41,8 +41,7 @@ class DictionarySummary(FileSummary):
 
     Attributes:
         lines: int. Number of entries written.
-        seconds: float.
-        output: the file.
+        seconds, output: see `FileSummary`.
         pairs: int. Number of pairs read.
         malformed: int. Number of malformed lines left out.
         min_count: int. Words that are aligned to their translation less often were left out.
@@ -182,9 +181,6 @@ def write_dictionary(
             alignment, and the unit that is counted. It returns a Progress, such as `ReadingProgress`. Defaults to
             `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.
-
-    Returns:
-        DictionarySummary.
 
     Raises:
         ConfigurationError: a ValueError, for options that cannot be used, or not together.

@@ -57,8 +57,7 @@ class ExtractSummary(FileSummary):
 
     Attributes:
         lines: int. Number of phrase pairs written.
-        seconds: float.
-        output: the file.
+        seconds, output: see `FileSummary`.
         sentence_pairs: int. Number of sentence pairs that they were extracted from.
         occurrences: int. Number of phrase pairs extracted, each counted as often as it occurs.
         left_out: int. Number of lines left out: malformed, empty or too long.
@@ -110,9 +109,6 @@ def extract_phrase_table(
         progress: function that takes the work to be counted and the name of its units, and returns a Progress, such
             as `ReadingProgress`. It is called for each step. Defaults to `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.
-
-    Returns:
-        ExtractSummary.
 
     Raises:
         ConfigurationError: a ValueError, for options that cannot be used, or not together.

@@ -63,9 +63,6 @@ def extract_batch(folder: str, number: int, symmetrization: str, max_length: int
         number: int. The number of the batch.
         symmetrization: str. See `read_links`.
         max_length: int. Maximum number of words in a phrase.
-
-    Returns:
-        ExtractedBatch.
     """
     sentences = [
         (*words, links)
@@ -99,9 +96,6 @@ def score_range(folder: str, partitions: int, numbered: tuple[int, Range]) -> Sc
         folder: str.
         partitions: int. Number of partitions of the target phrases.
         numbered: the number of the range, and the Range.
-
-    Returns:
-        ScoredRange.
     """
     number, part = numbered
     lexical = _lexical_table(folder)

@@ -46,9 +46,6 @@ class WordPairCounts:
         Args:
             sentences: iterable of `(source words, target words, distinct links)`.
             vocabulary: dict from each word of either side, and NULL, to its number.
-
-        Returns:
-            WordPairCounts.
         """
         pairs: list[int] = []
         null = vocabulary[NULL]

@@ -65,9 +65,6 @@ def write_runs(keys: Iterable[bytes], path: str) -> list[Run]:
     Args:
         keys: iterable of bytes, see `phrase_pair_keys`.
         path: str. Prefix of the files' names.
-
-    Returns:
-        list of Run.
     """
     counts: Counter[bytes] = Counter()
     runs: list[Run] = []
@@ -83,9 +80,6 @@ def write_runs(keys: Iterable[bytes], path: str) -> list[Run]:
 
 def plan_ranges(runs: Sequence[Run]) -> list[Range]:
     """Cuts runs into ranges of whole sources, of about 16 MiB. Only a single source makes a range much larger.
-
-    Args:
-        runs: list of Run.
 
     Returns:
         list of Range, in ascending order; together they contain all lines.
@@ -118,9 +112,6 @@ def plan_ranges(runs: Sequence[Run]) -> list[Range]:
 
 def merged(part: Range) -> Iterator[tuple[bytes, int]]:
     """Merges the runs of a range and adds up the counts of equal keys.
-
-    Args:
-        part: Range.
 
     Yields:
         tuple: a key and its count in all runs, in the order of the keys.

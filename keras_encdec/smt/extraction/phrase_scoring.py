@@ -112,9 +112,6 @@ def score_merged(keys: Iterable[tuple[bytes, int]], lexical: LexicalTable) -> Sc
     Args:
         keys: iterable of key and count, see `merged`.
         lexical: LexicalTable.
-
-    Returns:
-        ScoredPhrases.
     """
     positions = functools.lru_cache(_MOST_PARSED)(_positions)
     phrases: list[bytes] = []

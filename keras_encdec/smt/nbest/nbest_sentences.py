@@ -76,9 +76,6 @@ def hypotheses_by_sentence(lines: InputLines) -> Iterator[SentenceHypotheses]:
     Args:
         lines: InputLines of the list.
 
-    Yields:
-        SentenceHypotheses.
-
     Raises:
         InputError: for a malformed line, and for ids that do not ascend.
     """
@@ -113,9 +110,6 @@ def with_word_penalty(hypothesis: NBestHypothesis, path: FilePath | None = None)
     Args:
         hypothesis: NBestHypothesis.
         path: path of the n-best list, for errors. Optional.
-
-    Returns:
-        NBestHypothesis.
 
     Raises:
         InputError: if the hypothesis has the feature already.

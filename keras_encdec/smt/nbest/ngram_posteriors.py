@@ -45,9 +45,7 @@ class NgramPosteriorsSummary(FileSummary):
     """The result of `add_ngram_posteriors`.
 
     Attributes:
-        lines: int. Number of lines written.
-        seconds: float.
-        output: the file.
+        lines, seconds, output: see `FileSummary`.
         translations: int. Number of translations that the probabilities were estimated from.
     """
 
@@ -83,9 +81,6 @@ def add_ngram_posteriors(
         progress: function that takes the InputLines that are read and returns a Progress, such as
             `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.
-
-    Returns:
-        NgramPosteriorsSummary.
 
     Raises:
         ConfigurationError: a ValueError, for options that cannot be used.

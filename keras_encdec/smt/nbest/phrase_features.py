@@ -56,9 +56,7 @@ class PhraseFeaturesSummary(FileSummary):
     """The result of `add_phrase_features`.
 
     Attributes:
-        lines: int. Number of lines written.
-        seconds: float.
-        output: the file.
+        lines, seconds, output: see `FileSummary`.
         segmented: int. Number of hypotheses whose phrases are in the list.
         recovered: int. Number of hypotheses whose phrases were recovered from their features.
         unsegmented: int. Number of hypotheses whose phrases were not found; they got the mean of the other hypotheses
@@ -141,9 +139,6 @@ def add_phrase_features(
         progress: function that takes InputLines, first those of the table, then those of the list, and returns a
             Progress, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.
-
-    Returns:
-        PhraseFeaturesSummary.
 
     Raises:
         ConfigurationError: a ValueError, for options and features that cannot be used.

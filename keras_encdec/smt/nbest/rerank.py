@@ -49,9 +49,7 @@ class RerankSummary(FileSummary):
     """The result of `rerank`.
 
     Attributes:
-        lines: int. Number of lines written.
-        seconds: float.
-        output: the file.
+        lines, seconds, output: see `FileSummary`.
         missing: int. Number of empty lines among them, one for each sentence without hypotheses.
         is_text: bool. Whether each line is the best hypothesis of a sentence, not one of a list.
     """
@@ -89,9 +87,6 @@ def rerank(
         progress: function that takes the InputLines that are read and returns a Progress, such as
             `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.
-
-    Returns:
-        RerankSummary.
 
     Raises:
         ConfigurationError: a ValueError, for options that cannot be used, and if there are no weights.

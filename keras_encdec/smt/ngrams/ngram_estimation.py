@@ -56,8 +56,7 @@ class NgramSummary(FileSummary):
 
     Attributes:
         lines: int. Number of sentences read.
-        seconds: float.
-        output: the file.
+        seconds, output: see `FileSummary`.
         ngrams: tuple of int. Number of n-grams of each order, from unigrams up; the unigrams include `<unk>`, `<s>` and
             `</s>`.
         fallback: tuple of int. The orders that use the default discounts 0.5, 1 and 1.5, as the text is too short to
@@ -124,9 +123,6 @@ def estimate_ngrams(
         progress: function that takes the InputLines that are read and the name of the units, and returns a Progress,
             such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.
-
-    Returns:
-        NgramSummary.
 
     Raises:
         ConfigurationError: a ValueError, for options that cannot be used.

@@ -133,9 +133,6 @@ def tune_decoder(
         progress: see `decode_nbest`. Defaults to `Progress`, which shows nothing.
         **values: options of either kind by name, such as `rounds` or `pop_limit`, which override those given above.
 
-    Returns:
-        DecoderTuning.
-
     Raises:
         ConfigurationError: a ValueError, for options that cannot be used.
         ImportError: if sacrebleu is not installed.

@@ -40,9 +40,6 @@ def upper_envelopes(intercepts: Array, slopes: Array, starts: Indices) -> Envelo
         intercepts, slopes: float64 arrays `(hypotheses,)`. A total is intercept + x slope.
         starts: int array `(sentences,)`. The first hypothesis of each sentence.
 
-    Returns:
-        Envelope.
-
     Reference:
         - Och, 2003, "Minimum Error Rate Training in Statistical Machine Translation"; Macherey et al., 2008,
           "Lattice-based Minimum Error Rate Training for Statistical Machine Translation", section 3
@@ -97,9 +94,6 @@ def line_scores(nbest: NBestFeatures, weights: Array, direction: Array) -> LineS
     Args:
         nbest: NBestFeatures.
         weights, direction: float64 arrays `(values,)`.
-
-    Returns:
-        LineScores.
     """
     envelope = upper_envelopes(nbest.totals(weights), nbest.totals(direction), nbest.starts)
     changes = nbest.counts[envelope.after] - nbest.counts[envelope.before]

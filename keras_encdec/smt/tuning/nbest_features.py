@@ -126,9 +126,6 @@ def read_nbest_features(
         lengths: dict from the name of a feature to its number of values. Defaults to the features of the lists.
         encoding: str. Encoding of the lists. Defaults to `None`: UTF-8.
 
-    Returns:
-        NBestFeatures.
-
     Raises:
         InputError: if a list cannot be read or has no features, a line lacks a feature or has too few or too many
             values of it, or the sentences are not those of the references.

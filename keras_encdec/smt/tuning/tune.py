@@ -94,9 +94,6 @@ def tune(
         report: function that is called with each TunedWeights when it is found. Defaults to one that does nothing.
         **values: options by name, which override those in `options`.
 
-    Returns:
-        Tuning.
-
     Raises:
         ConfigurationError: a ValueError, for options that cannot be used, or not combined.
         ImportError: if sacrebleu is not installed.
