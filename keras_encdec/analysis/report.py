@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from keras_encdec.analysis.page.figures import drawing_style
 from keras_encdec.analysis.page.page import Section, page
 from keras_encdec.analysis.page.training_sections import read_training_run
-from keras_encdec.analysis.report_files import (
+from keras_encdec.analysis.report_options import (
     PAGE,
+    ReportOptions,
     files_of_earlier_report,
     remove_files,
     report_folder,
     with_images,
 )
-from keras_encdec.analysis.report_options import ReportOptions
 from keras_encdec.analysis.report_sections import ReportSections
 from keras_encdec.formats import FilePath
 from keras_encdec.model_config import check_has_history

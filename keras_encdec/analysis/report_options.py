@@ -1,9 +1,17 @@
-"""Options of a report."""
+"""Options of a report, and the folder that it is written to; without Keras."""
 
+import contextlib
 import dataclasses
+import os
+import pathlib
+import re
+from collections.abc import Collection, Iterable, Iterator
 
 from keras_encdec.configuration import ConfigurationError, hyperparameter
-from keras_encdec.errors import FilePath
+from keras_encdec.errors import FilePath, InputError
+from keras_encdec.runtime.files import exists, is_url, joined, read_contents
+from keras_encdec.runtime.remote_folders import StagedFolder
+from keras_encdec.runtime.unfinished import directory_lock, new_folder
 from keras_encdec.task_options import EncodingOption
 
 
@@ -45,3 +53,72 @@ class ReportOptions(EncodingOption):
             for name in self.changed():
                 if name in ("phrases", "phrases_per_kind", "samples", "pairs", "map_phrases"):
                     raise ConfigurationError(f"found {{{name}}} without {{phrase_table}}, which it needs; give both")
+
+
+PAGE = "index.html"
+# The end of each page, and its links to the files of its sections.
+_MADE_BY = b"Made by keras-encdec"
+_LINK = re.compile(rb'<a href="((?:tables|figures|projector)(?:/\w+)+\.(?:tsv|svg))">')
+
+
+@contextlib.contextmanager
+def report_folder(output: FilePath, earlier: Collection[str] = ()) -> Iterator[pathlib.Path]:
+    """Creates the folder of a report, and locks it: two reports at a time would mix their files.
+
+    If the `with` block raises an exception, a new folder that is still empty is removed again.
+
+    Args:
+        output: path or URL of the folder.
+        earlier: the files of an earlier report in it, which the block may remove. Defaults to none.
+
+    Yields:
+        pathlib.Path. The folder.
+
+    Raises:
+        InputError: if `output` is a file, if the folder cannot be created, or if another report is being written to it.
+    """
+    if is_url(output):
+        with StagedFolder(os.fspath(output), True, last=[PAGE], only=lambda name: name in earlier) as folder:
+            yield folder
+        return
+    with new_folder(output) as folder, directory_lock(folder, "report", "--output"):
+        yield folder
+
+
+def files_of_earlier_report(output: FilePath) -> set[str]:
+    """Lists the files of the report in a folder, which its page names.
+
+    Args:
+        output: path or URL of the folder, which need not exist.
+
+    Returns:
+        set of paths relative to the folder, without that of the page; empty without a page.
+
+    Raises:
+        InputError: if the page is not that of a report.
+    """
+    if not exists(path := joined(output, PAGE)):
+        return set()
+    page = read_contents(path)
+    if _MADE_BY not in page:
+        raise InputError(
+            "found a page that encdec-report did not write",
+            "expected that of an earlier report, or none",
+            "move it elsewhere, or give another --output",
+            path,
+        )
+    return with_images(link.decode() for link in _LINK.findall(page))
+
+
+def with_images(paths: Iterable[str]) -> set[str]:
+    """Adds to the files that a page names the PNG file beside each SVG file."""
+    return {each for path in paths for each in (path, re.sub(r"^(figures/.*)svg$", r"\1png", path))}
+
+
+def remove_files(folder: pathlib.Path, names: Iterable[str]) -> None:
+    """Removes files from the folder of a report, and its folders that are then empty."""
+    for name in names:
+        (folder / name).unlink(missing_ok=True)
+        for parent in pathlib.PurePath(name).parents[:-1]:
+            with contextlib.suppress(OSError):
+                (folder / parent).rmdir()

@@ -1,7 +1,6 @@
 """encdec-report: shows what a model has learned, on a page with the paper's tables and figures."""
 
-from keras_encdec.analysis.report_files import files_of_earlier_report
-from keras_encdec.analysis.report_options import ReportOptions
+from keras_encdec.analysis.report_options import ReportOptions, files_of_earlier_report
 from keras_encdec.backend.startup import import_keras
 from keras_encdec.cli.flags import Repeated
 from keras_encdec.cli.process import say
