@@ -10,7 +10,7 @@ from keras_encdec.configuration import Configuration, ConfigurationError, hyperp
 from keras_encdec.export.version_description import MAX_TOKENS, WEIGHT_FORMS
 from keras_encdec.export.versions import LARGEST_VERSION
 from keras_encdec.runtime.open_output import write_file
-from keras_encdec.task_options import ShortlistOptions, TranslationOptions
+from keras_encdec.task_options import ReplacementOptions, ShortlistOptions, TranslationOptions
 from keras_encdec.trained_model import TranslatingModel, check_can_replace_unknown, check_can_translate
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class ServingConfig(ShortlistOptions, TranslationOptions):
+class ServingConfig(ShortlistOptions, TranslationOptions, ReplacementOptions):
     """Limits, search options and stored weights of a served model.
 
     The server also refuses strings of more than 64 bytes for each of the `max_tokens`. `BeamSampler` describes the
@@ -66,19 +66,6 @@ class ServingConfig(ShortlistOptions, TranslationOptions):
         False,
         "Never generate the unknown word, with any signature; otherwise it is written <unk>.",
         group="signatures that generate",
-    )
-    replace_unknown: bool = hyperparameter(
-        False,
-        "With all signatures, replace each unknown word with the translation of the source word that it attends to, or "
-        "that its position word names; see --dictionary.",
-        group="signatures that generate",
-    )
-    dictionary: str | None = hyperparameter(
-        None,
-        "With --replace_unknown: file with a source word, a tab and its translation on each line. Other source words "
-        "are copied.",
-        group="signatures that generate",
-        needs="replace_unknown",
     )
     top_k: int | None = hyperparameter(
         None,

@@ -164,6 +164,25 @@ class TranslationOptions(Configuration):
 
 
 @dataclasses.dataclass(frozen=True)
+class ReplacementOptions(Configuration):
+    """What replaces the unknown words of targets, see `keras_encdec.decoding.UnknownReplacement`."""
+
+    replace_unknown: bool = hyperparameter(
+        False,
+        "Replace each unknown word with the translation of the source word that it attends to, or that its position "
+        "word names; see --dictionary.",
+        group="unknown words",
+    )
+    dictionary: str | None = hyperparameter(
+        None,
+        "With --replace_unknown: file with a source word, a tab and its translation on each line. Source words that "
+        "it lacks are copied.",
+        group="unknown words",
+        needs="replace_unknown",
+    )
+
+
+@dataclasses.dataclass(frozen=True)
 class ProcessesOption(Configuration):
     """The number of processes that share a task's work."""
 

@@ -13,6 +13,7 @@ from keras_encdec.scoring.scoring_options import DTYPES
 from keras_encdec.task_options import (
     AlignmentOptions,
     EncodingOption,
+    ReplacementOptions,
     ShardOptions,
     ShortlistOptions,
     TranslationOptions,
@@ -24,7 +25,13 @@ from keras_encdec.trained_model import TranslatingModel, check_can_replace_unkno
 
 @dataclasses.dataclass(frozen=True)
 class GenerationOptions(
-    ShortlistOptions, ShardOptions, AlignmentOptions, TranslationOptions, UnknownWordsOption, EncodingOption
+    ShortlistOptions,
+    ShardOptions,
+    AlignmentOptions,
+    TranslationOptions,
+    ReplacementOptions,
+    UnknownWordsOption,
+    EncodingOption,
 ):
     """Options of `generate_file`, apart from those of the sampler.
 
@@ -90,19 +97,6 @@ class GenerationOptions(
     )
     feature_name: str | None = hyperparameter(
         None, "Name of ln p in a Moses n-best list. Default: RNN0.", group="form of the output"
-    )
-    replace_unknown: bool = hyperparameter(
-        False,
-        "Replace each unknown word with the translation of the source word that it attends to, or that its position "
-        "word names.",
-        group="unknown words",
-    )
-    dictionary: str | None = hyperparameter(
-        None,
-        "With --replace_unknown: file with a source word, a tab and its translation on each line. Source words that "
-        "it lacks are copied.",
-        group="unknown words",
-        needs="replace_unknown",
     )
     full_scores: bool = hyperparameter(
         False,

@@ -6,9 +6,10 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 from keras_encdec.architectures.architecture_registry import architecture
-from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
+from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.errors import FilePath
 from keras_encdec.model_config import read_model_config
+from keras_encdec.task_options import ReplacementOptions
 from keras_encdec.trainers.training_config import TrainingConfig
 
 # Settings of the training of a student that begins with the weights of its teacher or of the first student, in place of
@@ -22,7 +23,7 @@ TEXTS = ("source", "target", "dev_source", "dev_target", "test_source", "test_ta
 
 
 @dataclasses.dataclass(frozen=True)
-class DistillationOptions(Configuration):
+class DistillationOptions(ReplacementOptions):
     """Options of `distill`.
 
     Raises:
@@ -76,18 +77,6 @@ class DistillationOptions(Configuration):
         minimum=0,
         maximum=10,
         group="teacher's translations",
-    )
-    replace_unknown: bool = hyperparameter(
-        False,
-        "Replace unknown words in the translations that the student learns from, and in those that are evaluated; see "
-        "encdec-generate.",
-        group="teacher's translations",
-    )
-    dictionary: str | None = hyperparameter(
-        None,
-        "With --replace_unknown: file with a source word, a tab and its translation on each line.",
-        group="teacher's translations",
-        needs="replace_unknown",
     )
     number_of_processes: int | None = hyperparameter(
         None,
