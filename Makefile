@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 MINUTES ?= 3
 BIN = $(VENV)/bin
-# What the tutorial and the commands that the demo names need: 6 MB beside TensorFlow, and a second.
+# Extras of the tutorial and of the commands that the demo names: 6 MB beside TensorFlow, installed in a second.
 DEMO_EXTRAS = analysis,serving,web
 EXTRAS = dev,docs,jax,torch,serving,smt,ngram,analysis,web,ray,metrics,opusfilter,remote
 
@@ -20,16 +20,17 @@ packaged-model: $(VENV)/installed
 	rm -rf keras_encdec/packaged_models/libreoffice_en_fr
 	mv build/libreoffice_en_fr keras_encdec/packaged_models/
 
-# All backends and the linter run, whatever fails; what failed stands at the end.
+# Runs the tests of all backends and the linter even if one of them fails; lists the failures at the end.
 test: $(VENV)/installed-dev
 	@failed=0; $(BIN)/python tests/run.py || failed=1; $(BIN)/ruff check . || failed=1; \
 	$(BIN)/ruff format --check . || failed=1; exit $$failed
 
-# What depends on the processor once more, with the instructions of an older one.
+# Runs the tests that depend on the processor again, with the instructions of an older one.
 test-older-processor: $(VENV)/installed-dev
 	$(BIN)/python tests/run.py --older_processor
 
-# Which lines the suite with TensorFlow runs, in its processes, too; fails below the share in pyproject.toml.
+# Measures which lines the suite with TensorFlow runs, including its child processes; fails below the share in
+# pyproject.toml.
 coverage: $(VENV)/installed-dev
 	rm -f .coverage .coverage.*
 	$(BIN)/python -m coverage run tests/run.py --whole
@@ -44,7 +45,7 @@ lint: $(VENV)/installed-dev
 	cd build/types && $(abspath $(BIN))/python -m mypy --config-file $(CURDIR)/pyproject.toml
 
 # Into site/; open site/index.html. The notebooks run, which takes seven minutes; `make docs EXECUTE_NOTEBOOKS=` shows
-# them without results. NO_MKDOCS_2_WARNING keeps back the theme's notice of its successor.
+# them without results. NO_MKDOCS_2_WARNING hides the theme's notice about its successor.
 EXECUTE_NOTEBOOKS ?= 1
 docs: $(VENV)/installed-docs
 	EXECUTE_NOTEBOOKS=$(EXECUTE_NOTEBOOKS) TF_CPP_MIN_LOG_LEVEL=3 NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
@@ -59,7 +60,7 @@ bench: $(VENV)/installed-dev
 wheel: $(VENV)/installed-dev
 	$(BIN)/python -m build --wheel
 
-# The newest versions in the ranges of pyproject.toml, which pins PyTorch; no build of a package for a kind of processor.
+# The newest versions in the ranges of pyproject.toml, which pins PyTorch, without local version labels such as "+cpu".
 update-constraints:
 	rm -rf build/constraints
 	$(PYTHON) -m venv build/constraints

@@ -16,7 +16,7 @@ import tempfile
 import numpy as np
 from run import BACKENDS, measured
 
-from keras_encdec.decoding.search_batches import MOST_ROWS
+from keras_encdec.decoding.search_batches import MAX_ROWS
 
 CHECKED = 64
 
@@ -41,7 +41,7 @@ def main():
             if "decode" in options.works:
                 for beam in (1, options.beam):
                     # The peer decodes as many sources together as this package does.
-                    given = "--beam", beam, "--batch", MOST_ROWS // beam, "--sentences", options.sentences
+                    given = "--beam", beam, "--batch", MAX_ROWS // beam, "--sentences", options.sentences
                     given = *given, "--dtype", options.dtype
                     work = "greedy" if beam == 1 else f"beam {beam}"
                     compare(work, prepared, options.backends, "decode", given, same, candidates=options.candidates)

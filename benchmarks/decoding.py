@@ -16,7 +16,7 @@ import tempfile
 import numpy as np
 from run import BACKENDS, measured
 
-from keras_encdec.decoding.search_batches import MOST_ROWS
+from keras_encdec.decoding.search_batches import MAX_ROWS
 
 HERE = pathlib.Path(__file__).parent
 
@@ -46,7 +46,7 @@ def main():
             peer, expected = None, None
             if "torch" in BACKENDS:
                 found = pathlib.Path(folder) / "peer.json"
-                rows = "--beam", beam, "--batch", MOST_ROWS // beam  # as this package does
+                rows = "--beam", beam, "--batch", MAX_ROWS // beam  # as this package does
                 peer = measured("peer_decoder.py", prepared, found, *rows, backend="torch")
                 expected = json.loads(found.read_text())
                 print(f"{work:8} torch peer       {peer['tokens_per_second']:8,.0f} tokens/s", flush=True)

@@ -13,7 +13,7 @@ from keras_encdec.formats.encodings import UNESCAPING
 from keras_encdec.text.vocabulary import END, FIRST_WORD, PADDING, UNKNOWN, Vocabulary
 
 # The graph refuses a string with more bytes than this per allowed token, before it splits the string into words.
-BYTES_A_TOKEN = 64
+BYTES_PER_TOKEN = 64
 
 
 def checked_utf8(text: tf.Tensor, name: str, max_tokens: int) -> tf.Tensor:
@@ -27,7 +27,7 @@ def checked_utf8(text: tf.Tensor, name: str, max_tokens: int) -> tf.Tensor:
     Returns:
         string tensor `(n,)`.
     """
-    limit = max_tokens * BYTES_A_TOKEN
+    limit = max_tokens * BYTES_PER_TOKEN
     text = checked_vector(text, name)
     longest = _largest(tf.strings.length(text))
     short = tf.debugging.Assert(longest <= limit, [f"found a {name} of", longest, f"bytes, expected at most {limit}"])

@@ -13,7 +13,7 @@ from tensorflow_serving.apis import predict_pb2, prediction_log_pb2, regression_
 
 from keras_encdec import __version__
 from keras_encdec.export.comparison import served_words
-from keras_encdec.export.phrase_ids import BYTES_A_TOKEN
+from keras_encdec.export.phrase_ids import BYTES_PER_TOKEN
 from keras_encdec.export.served_model import ServedModel
 from keras_encdec.export.serving_config import ServingConfig
 from keras_encdec.export.version_description import DESCRIPTION, RAW_TEXT, TOKENS, version_checksums
@@ -82,7 +82,7 @@ def _single_tokens(vocabulary: Vocabulary, tokenization: dict[str, bool] | None)
     words = [word.encode("utf-8", "replace").decode() for word in vocabulary.words[:1000]]
     tokens = served_words(words, tokenization)
     encoded = [word.encode() for word, parts in zip(words, tokens, strict=True) if len(parts) == 1]
-    return [word for word in encoded if len(word) < BYTES_A_TOKEN] or [b""]
+    return [word for word in encoded if len(word) < BYTES_PER_TOKEN] or [b""]
 
 
 def _phrases(words: list[bytes], length: int, batch: int) -> list[bytes]:
@@ -180,7 +180,7 @@ def _describe(
         "reads": TOKENS if tokenization is None else RAW_TEXT,
         "tokenization": tokenization,
         **config.to_dict(),
-        "max_bytes": config.max_tokens * BYTES_A_TOKEN,
+        "max_bytes": config.max_tokens * BYTES_PER_TOKEN,
         "model_weights": directory.checksums().get(WEIGHTS),
         "sha256": version_checksums(version),
     }

@@ -12,7 +12,7 @@ from keras_encdec.models.log_probs import token_log_probs
 from keras_encdec.text.vocabulary import UNKNOWN
 
 # Maximum number of phrases that are computed together.
-MOST_PHRASES = 256
+MAX_PHRASES = 256
 
 
 def in_parts(part: Callable[[tf.Tensor, Structure], Structure], lengths: tf.Tensor, results: Structure) -> Structure:
@@ -31,7 +31,7 @@ def in_parts(part: Callable[[tf.Tensor, Structure], Structure], lengths: tf.Tens
     order = tf.argsort(lengths, direction="DESCENDING", stable=True)
 
     def iteration(start: tf.Tensor, results: Structure) -> tuple[tf.Tensor, Structure]:
-        return start + MOST_PHRASES, part(order[start : start + MOST_PHRASES], results)
+        return start + MAX_PHRASES, part(order[start : start + MAX_PHRASES], results)
 
     return sequential_loop(lambda start, _: start < number, iteration, (0, results))[1]
 
@@ -61,7 +61,7 @@ def sequential_loop(
 
 
 # Maximum number of target tokens whose logits are in memory at the same time.
-MOST_TOKENS = 512
+MAX_TOKENS = 512
 
 Tensors = dict[str, tf.Tensor]
 
@@ -196,10 +196,10 @@ def over_tokens(
         word, source_of_row = tf.gather_nd(previous, token_of_row), tf.gather(source, row)
 
         def chunk(start: tf.Tensor, results: Structure) -> tuple[tf.Tensor, Structure]:
-            now = slice(start, start + MOST_TOKENS)
+            now = slice(start, start + MAX_TOKENS)
             state = {name: table[now] for name, table in states.items()}
             tokens = TokenStates(token_of_row[now], word[now], state, memory, source_of_row[now])
-            return start + MOST_TOKENS, function(tokens, results)
+            return start + MAX_TOKENS, function(tokens, results)
 
         return sequential_loop(lambda start, _: start < tf.size(row), chunk, (0, results))[1]
 

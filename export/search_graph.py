@@ -12,7 +12,7 @@ from keras_encdec.export.scoring_graph import Tensors, sequential_loop
 from keras_encdec.text.vocabulary import END, PADDING
 
 # Maximum number of target sequences that are extended together, unless one source needs more.
-MOST_ROWS = 256
+MAX_ROWS = 256
 # Number of candidate words in a search with a lexical shortlist. If the sources that are searched together have more
 # candidates, the search is among all words.
 CANDIDATES = 1024
@@ -97,7 +97,7 @@ def search_in_graph(
     """
     sampler.check_attention(decoder.has_attention)
     sources, width = tf.size(limits), tf.reduce_max(tf.concat([[1], limits], 0))
-    size = max(1, MOST_ROWS // sampler.rows_per_source)
+    size = max(1, MAX_ROWS // sampler.rows_per_source)
     shape = tf.stack([sources, sampler.results_per_source])
     tokens = tf.zeros(tf.concat([shape, [width]], 0), tf.int32)
     results = tokens, tf.zeros(shape), tf.zeros(shape), tokens

@@ -79,7 +79,7 @@ DOCTESTS = ["--doctest-modules", "keras_encdec", "trainers", "export"]
 # Modules that import PyTorch, which takes seconds, and have no examples.
 WITHOUT_PYTORCH = [f"--ignore=keras_encdec/backend/{name}.py" for name in ("cuda_graphs", "torch_products")]
 # With more failures than this, the code is broken, not a test.
-MOST_AGAIN = 10
+MAX_AGAIN = 10
 # A line that `run` returns for a test or a file: the backend, the name, and mostly the message.
 FAILURE = re.compile(r"(?P<backend>\w+): (?:FAILED|ERROR) (?P<test>[^\[ ]+(?:\[.*?\])?)(?: - .*)?")
 LAYERS_MODELS_AND_SCORES = ("layers", "models", "scoring")
@@ -155,7 +155,7 @@ def run_again(failures: list[str], environment: dict[str, str]) -> list[str]:
         Lines that name the failures that remain: all of them if there are many, or if pytest itself failed.
     """
     named = [FAILURE.fullmatch(failure) for failure in failures]
-    if len(failures) > MOST_AGAIN or not all(named):
+    if len(failures) > MAX_AGAIN or not all(named):
         return failures
     remaining = []
     for backend in dict.fromkeys(found["backend"] for found in named):

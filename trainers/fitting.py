@@ -131,9 +131,9 @@ def fit(
 
 
 def _updates_at_most(config: TrainingConfig, batches: Batches) -> int | None:
-    """Returns the number of updates after which a training ends by `updates` or `epochs`; `None` without either."""
-    of_epochs = math.ceil(config.epochs * batches.updates_per_epoch) if config.epochs else None
-    return min(filter(None, (config.updates, of_epochs)), default=None)
+    """Returns the number of updates at which `updates` or `epochs` ends the training; `None` without either."""
+    epoch_limit = math.ceil(config.epochs * batches.updates_per_epoch) if config.epochs else None
+    return min(filter(None, (config.updates, epoch_limit)), default=None)
 
 
 @contextlib.contextmanager
@@ -190,8 +190,8 @@ class GradualPruning(keras.callbacks.Callback):
         s(d) = s_f + (s_0 - s_f) (1 - d / 0.75)^3   while d < 0.75, then s_f
 
     d is the share of the training that is done, s_0 the share pruned at its beginning. The masks change in 100 steps,
-    after an update. If a run reaches its end before s_f is pruned, because a validation took that long or because it
-    was resumed with an earlier end, a round of one more update follows. This callback must come after `Budget`, and
+    after an update. If a run reaches its end before s_f is pruned, because validation took that long or because it was
+    resumed with an earlier end, one more round of a single update follows. This callback must come after `Budget`, and
     before `Checkpoints`.
 
     Args:
@@ -280,7 +280,7 @@ def _tensorboard(config: TrainingConfig, folder: pathlib.Path) -> list[keras.cal
 
 
 class _TensorBoard(keras.callbacks.TensorBoard):
-    """Leaves out the metrics that a validation does not measure, such as those of other tasks, which Keras sends."""
+    """Leaves out metrics that validation does not measure, such as those of other tasks, but that Keras passes."""
 
     def on_test_end(self, logs: dict[str, float] | None = None) -> None:
         omitted = self.model.training_only_metrics

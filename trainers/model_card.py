@@ -47,7 +47,7 @@ class ModelCard:
         held_out: int. Number of pairs that were validated on.
         languages: codes of the source and target language, such as ("en", "fr"). Defaults to unknown.
         license: str. Identifier of the licence, as Hugging Face writes it. Defaults to `None`: unknown.
-        remark: str. Markdown that stands below the title. Defaults to none.
+        remark: str. Markdown to put below the title. Defaults to none.
         tasks: TrainingTasks that were trained together; `None` if there was one task. Defaults to `None`.
     """
 

@@ -171,8 +171,8 @@ def validation_batches(
         data: TrainingData: the validation files, or the number of pairs to hold out.
         directory: ModelDirectory, with the vocabularies.
         pairs: PreparedPairs. Without validation files, the first of them are held out.
-        reporter: TrainingReporter, which gets counts of the pairs of the validation files. Defaults to `None`: another
-            process has prepared these pairs.
+        reporter: TrainingReporter, which gets counts of the pairs of the validation files. Defaults to `None`, if
+            another process has prepared these pairs.
 
     Returns:
         tuple: Batches to validate on, `None` if no pair can be held out; range, the indices of the pairs to train on.

@@ -41,7 +41,7 @@ class Progress:
         rounds: list of dicts from name to value, a dict for each complete round, as in `history.json`.
         updates: int. Number of updates, including those of a round that is not complete.
         seconds: float. Time of training.
-        learning_rate: float. The full learning rate; `None` if the first versions wrote the checkpoint.
+        learning_rate: float. The full learning rate; `None` in a checkpoint of the first versions.
         factor: float. The `Budget.factor`; `None` as above.
         sums: tuple of float. The values of `round_sums`; empty at the end of a round.
         generator: dict, see `keras_encdec.backend.replicas.set_generator_state`; empty if it is unknown.

@@ -44,7 +44,9 @@ class TaskConfig(Configuration):
     )
     phrase_table: str | None = hyperparameter(None, "With translation: Moses phrase table, plain or gzipped.")
     tsv: str | None = hyperparameter(None, "With translation: pairs of source, tab, target.")
-    source: str | None = hyperparameter(None, "With translation: source sentences, one per line; needs the target.")
+    source: str | None = hyperparameter(
+        None, "With translation: source sentences, one per line; needs target sentences."
+    )
     target: str | None = hyperparameter(
         None, "With translation: target sentences, aligned line by line with the source."
     )

@@ -113,8 +113,8 @@ class TrainingConfig(Configuration):
     )
     checkpoint_minutes: float = hyperparameter(
         15.0,
-        "Also save a checkpoint within a round when the last one is this many minutes old. A killed training loses at "
-        "most this time and the time of a validation.",
+        "Also save a checkpoint within a round when the last one is this many minutes old. A killed run loses at most "
+        "this time plus that of one validation.",
         above=0,
         maximum=1440,
         group="rounds and checkpoints",
@@ -251,7 +251,7 @@ class TrainingConfig(Configuration):
 
     @property
     def model_config(self) -> Configuration:
-        """The configuration of the model, which is checked to be one of the architecture."""
+        """The configuration of the model; raises ConfigurationError if it is not one of the architecture."""
         kind = architecture(self.architecture).config
         if not isinstance(self.model, Configuration):
             return kind.from_dict(self.model or {})
@@ -350,7 +350,7 @@ class TrainingConfig(Configuration):
 
 
 def check_together(config: TrainingConfig, data: TrainingData) -> None:
-    """Checks that the options of the training and of its data go together.
+    """Checks that the options of the training and those of its data do not contradict one another.
 
     Raises:
         ConfigurationError: a ValueError, for options that contradict one another.

@@ -32,14 +32,16 @@ class TrainingData(RawTextOptions, EncodingOption, MalformedLinesOption):
         None, "Pairs to train on: source, tab, target; further columns are ignored.", is_path=True
     )
     source: str | None = hyperparameter(
-        None, "Source sentences to train on, one per line; needs the target.", is_path=True
+        None, "Source sentences to train on, one per line; needs target sentences.", is_path=True
     )
     target: str | None = hyperparameter(
         None,
         "Target sentences, aligned line by line with the source; alone, they train a language model.",
         is_path=True,
     )
-    input: str | None = hyperparameter(None, "Pairs to train on in another format; needs the format.", is_path=True)
+    input: str | None = hyperparameter(
+        None, "Pairs to train on in another registered format, which must be named, too.", is_path=True
+    )
     format: str | None = hyperparameter(
         None, "Format of the input: phrase_table, tsv, or one that you have registered, with its pairs in one file."
     )

@@ -35,8 +35,8 @@ LAST, PREVIOUS = "last.keras", "previous.keras"
 PREPARED = "prepared"
 # The file in the model directory that holds the configuration and the data, as a preset.
 SETTINGS = "settings.toml"
-# What a training replaces in its directory, apart from folders of prepared pairs, the model card and the record of its
-# progress, which are checked when they are written.
+# The files that a training run replaces in its directory. Prepared pairs, the model card and the progress record are
+# checked when they are written.
 _REPLACED = (CONFIG, *VOCABULARIES, WEIGHTS, HISTORY, SETTINGS)
 
 
@@ -51,7 +51,7 @@ def check_model_folder(model_dir: FilePath, resume: bool, tasks: TrainingTasks |
     Raises:
         ConfigurationError: a ValueError, if it contains a model that is not to be resumed.
         InputError: if it belongs to the package, has a trained model, but no checkpoint of its training, or has a file
-            that a training would replace and that no training wrote.
+            that a run would replace and that no run wrote.
     """
     if is_url(model_dir):
         has_model = not resume and exists(joined(model_dir, CONFIG))
@@ -82,7 +82,7 @@ def _check_no_other_files(folder: pathlib.Path, names: Sequence[str]) -> None:
         if os.path.lexists(folder / name):
             raise InputError(
                 "found a file that encdec-train did not write",
-                "expected none of this name, or that of an earlier training",
+                "expected no file of this name, or that of an earlier run",
                 "move it elsewhere, or give another --model_dir",
                 folder / name,
             )

@@ -1,4 +1,4 @@
-"""The directives for mkdocstrings: what a package exports, or its modules where it exports nothing."""
+"""Directives for mkdocstrings: one per name that a package exports, or one per module if it exports nothing."""
 
 import ast
 import pathlib
@@ -13,8 +13,8 @@ def directives(package: str) -> str:
         package: str, such as "keras_encdec.layers".
 
     Returns:
-        str, one ":::" directive a name that the package exports; or one a module, with its members, where the package
-        exports nothing.
+        str, one ":::" directive per exported name; or, if the package exports nothing, one per module, which shows the
+        module's members.
     """
     path = ROOT.joinpath(*_checkout_path(package))
     if path.is_dir():
@@ -32,17 +32,17 @@ def exported_names(module: pathlib.Path) -> list[str]:
     # Also those within `if TYPE_CHECKING`, which are imported when they are first used.
     bodies = [tree.body, *(node.body for node in tree.body if isinstance(node, ast.If))]
     imports = [node for body in bodies for node in body if isinstance(node, ast.ImportFrom)]
-    names = {alias.asname or alias.name for node in imports if _is_room(node, module) for alias in node.names}
+    names = {alias.asname or alias.name for node in imports if _is_own(node, module) for alias in node.names}
     return sorted((name for name in names if not name.isupper()), key=str.lower)  # constants have no docstrings
 
 
-def _is_room(node: ast.ImportFrom, module: pathlib.Path) -> bool:
+def _is_own(node: ast.ImportFrom, module: pathlib.Path) -> bool:
     """Whether an import is from a module of the package itself, and so makes a name public."""
     return module.parent.name in (node.module or "").split(".")
 
 
 def _checkout_path(package: str) -> list[str]:
-    """Where a package lies in the checkout, which has two at its top that are installed within `keras_encdec`."""
+    """Path of a package in the checkout, where `trainers` and `export` are not inside `keras_encdec`."""
     parts = package.split(".")
     if len(parts) > 1 and parts[1] in ("trainers", "export"):
         parts = parts[1:]

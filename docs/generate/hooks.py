@@ -29,13 +29,13 @@ NOTEBOOK_LINK = re.compile(r"(\]\((?:\.\./)*notebooks/\w+)\.py")
 
 @event_priority(100)  # before mkdocstrings, which leaves out folders that are not there yet
 def on_config(config: MkDocsConfig) -> None:
-    """Copies the package's modules, `trainers` and `export` in their places within it, for mkdocstrings to read."""
+    """Copies the package for mkdocstrings, with `trainers` and `export` inside it as they are installed."""
     copy = ROOT / "build" / "documented" / "keras_encdec"
     shutil.rmtree(copy, ignore_errors=True)
-    modules = shutil.ignore_patterns("__pycache__", "libreoffice_en_fr")
-    shutil.copytree(ROOT / "keras_encdec", copy, ignore=modules)
-    for room in ("trainers", "export"):
-        shutil.copytree(ROOT / room, copy / room, ignore=modules)
+    ignored = shutil.ignore_patterns("__pycache__", "libreoffice_en_fr")
+    shutil.copytree(ROOT / "keras_encdec", copy, ignore=ignored)
+    for package in ("trainers", "export"):
+        shutil.copytree(ROOT / package, copy / package, ignore=ignored)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

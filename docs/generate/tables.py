@@ -32,7 +32,7 @@ def flags_of(command: str) -> flags.FlagValues:
 
 
 def flag_table(command: str) -> str:
-    """Markdown tables of a command's flags, a table a section, in the order in which they are defined."""
+    """Markdown tables of a command's flags, one per section, in the order in which the flags are defined."""
     values = flags_of(command)
     parts = []
     for section, defined in values.flags_by_module_dict().items():
@@ -43,7 +43,7 @@ def flag_table(command: str) -> str:
 
 
 def _value(flag: flags.Flag) -> str:
-    """What a flag takes: its choices, its bounds, or its type."""
+    """What a flag accepts: its choices, its bounds, or its type."""
     kind = flag.flag_type()
     bounds = getattr(flag.parser, "syntactic_help", "") or ""
     if choices := getattr(flag.parser, "enum_values", None):
@@ -63,7 +63,7 @@ def _meaning(flag: flags.Flag) -> str:
 
 
 def hyperparameter_table(hyperparameters: Iterable[Hyperparameter]) -> str:
-    """A Markdown table of hyper-parameters, with what has been published."""
+    """A Markdown table of hyper-parameters, with their published values."""
     rows = []
     for parameter in hyperparameters:
         allowed = parameter.expectation + (", or not set" if parameter.optional else "")

@@ -9,7 +9,7 @@
 #
 # A recurrent model with Luong's global attention (Luong et al., 2015, [arXiv
 # 1508.04025](https://arxiv.org/abs/1508.04025)) on short sentences of LibreOffice's help, English to French: training,
-# a word alignment from the attention, and pairs told apart by their score.
+# a word alignment from the attention, and good pairs told from bad ones by their scores.
 #
 # In a clone of the repository, `pip install ".[analysis]"` installs what it needs. Elsewhere, give pip the wheel that
 # `make wheel` writes: `pip install "WHEEL[analysis]"`, with its path for WHEEL.
@@ -23,7 +23,7 @@ import tempfile
 
 import matplotlib.pyplot as plt
 
-# With PyTorch on a busy computer: threads that wait leave the processors to others. To be set before it is imported.
+# PyTorch's waiting threads then leave a busy processor to others. Must be set before PyTorch is imported.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from keras_encdec.datasets import libreoffice_en_fr
@@ -58,9 +58,10 @@ print(len(short), "pairs")
 # %% [markdown]
 # ## Training
 #
-# All batches have one width, so that the backend compiles one step. The training ends after a number of updates, not of
-# minutes, so that a slow computer learns as much as a fast one. Short pairs, few words, little dropout, a high learning
-# rate and input feeding, which tells the decoder where it looked before, let the attention find the alignment soon.
+# All batches have one width, so that the backend compiles one step. Training ends after a number of updates, not of
+# minutes, so that a model learns as much on a slow computer as on a fast one. Short pairs, few words, little dropout,
+# a high learning rate and input feeding, which tells the decoder where it looked before, let the attention find the
+# alignment soon.
 
 # %%
 config = TrainingConfig.from_preset(
@@ -87,7 +88,7 @@ scorer = TextScorer(directory)
 
 
 def draw(english, french):
-    """Draws how much each French word attends to each English word: a row a word of the target, darker for more."""
+    """Draws how much each French word attends to each English word: one row per target word, darker for more."""
     pair = scorer.words(english, french)
     [weights] = scorer.attention([pair])
     columns, rows = [*english.split(), "</s>"], [*french.split(), "</s>"]

@@ -8,7 +8,7 @@
 # # Your own Keras model
 #
 # The layers of this package are ordinary Keras layers. This notebook builds a small encoder-decoder from `GRUCell`,
-# `ContextGRUCell` and `GlobalAttention` with the functional API, feeds it with `tf.data`, and trains it with `fit` and
+# `ContextGRUCell` and `GlobalAttention` with the functional API, feeds it from `tf.data`, and trains it with `fit` and
 # a callback. It learns to write a sequence of digits backwards. It runs on any backend: set `KERAS_BACKEND` before
 # Keras is imported.
 
@@ -37,7 +37,7 @@ DIGITS, BEGIN, LENGTH = 9, 10, 6
 
 
 def make(number, seed):
-    """Makes sequences of digits and what the model is to write: inputs and targets `(number, LENGTH)`, int32."""
+    """Makes sequences of digits and the reversed targets: inputs and targets `(number, LENGTH)`, int32."""
     rng = np.random.default_rng(seed)
     source = np.zeros((number, LENGTH), "int32")
     target = np.zeros((number, LENGTH), "int32")
@@ -63,7 +63,7 @@ training, validation = dataset(20_000, 1), dataset(1_000, 2)
 # - The encoder is `keras.layers.RNN(GRUCell(...))`; its last state is the summary *c* of the source.
 # - The decoder's cell reads the summary at every step. In `keras.layers.RNN` the summary is its second state.
 # - `GlobalAttention` looks back at the encoder's states; it takes the padding from Keras's mask.
-# - `Maxout` halves what it reads by taking the larger of each two numbers.
+# - `Maxout` takes the larger of every two numbers, and so halves the width.
 
 # %%
 UNITS = 64
@@ -117,7 +117,7 @@ model.compile(
     weighted_metrics=["sparse_categorical_accuracy"],
 )
 history = model.fit(training, validation_data=validation, epochs=epochs, verbose=0, callbacks=[Example()])
-print("share of right digits:", round(history.history["val_sparse_categorical_accuracy"][-1], 3))
+print("share of correct digits:", round(history.history["val_sparse_categorical_accuracy"][-1], 3))
 
 # %% [markdown]
 # ## Where it looks
@@ -144,7 +144,8 @@ print(difference)
 assert difference < 1e-5
 
 # %% [markdown]
-# A large vocabulary costs most of the weights. `FactorizedEmbedding` is a table of low rank, as in the paper:
+# With a large vocabulary, most of the weights are in the embedding. `FactorizedEmbedding` is a matrix of low rank, as
+# in the paper:
 
 # %%
 embedding = FactorizedEmbedding(15_000, rank=50, units=500)

@@ -34,7 +34,7 @@ from keras_encdec.models import to_symbols
 from keras_encdec.scoring import TextScorer, score_file
 from keras_encdec.trainers import TrainingConfig, TrainingData, train
 
-minutes = float(os.environ.get("NOTEBOOK_MINUTES", 3))  # of training; compiling comes on top
+minutes = float(os.environ.get("NOTEBOOK_MINUTES", 3))  # of training; compilation is extra
 
 # %% [markdown]
 # ## A unit with two gates
@@ -105,8 +105,8 @@ for name, value in to_symbols(directory.model).items():
 # %% [markdown]
 # ## Score, and compare: Table 2
 #
-# `score_file` appends ln p as a probability to each line of the table. Then each source phrase has two orders of its
-# targets: by the table's own p(target | source), and by the model.
+# `score_file` appends the model's p(target | source) to each line of the table. The targets of each source phrase can
+# then be ranked in two ways: by the table's own p(target | source), and by the model's.
 
 # %%
 scored = folder / "scored.gz"

@@ -15,7 +15,7 @@ from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.text.vocabulary import FIRST_WORD, OpenVocabulary, spelled
 
 # Maximum number of sources that are encoded together, and of their tokens, including padding.
-MOST_ROWS, MOST_TOKENS = 512, 1 << 14
+MAX_ROWS, MAX_TOKENS = 512, 1 << 14
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,8 +147,8 @@ def rare_word_vectors(directory: ModelDirectory, words: Sequence[str]) -> Vector
     reader, characters = directory.model.encoder.reader, directory.source_vocabulary.characters
     assert reader is not None and characters is not None
     array = np.zeros((len(words), reader.width), np.float32)
-    for start in range(0, len(words), MOST_ROWS):
-        for group in by_length(spelled(words[start : start + MOST_ROWS], characters)):
+    for start in range(0, len(words), MAX_ROWS):
+        for group in by_length(spelled(words[start : start + MAX_ROWS], characters)):
             if rows := len(group.indices):
                 vectors = ops.convert_to_numpy(ops.cast(reader(group.characters), "float32"))
                 array[start + group.indices] = vectors[:rows]
@@ -177,7 +177,7 @@ def phrase_vectors(
     model, spellings = directory.model, vocabulary.spellings
     names = [name for name, spec in model.encoder.encoded_spec.items() if spec.time_axis is None]
     array = np.empty((0, 0), np.float32)
-    for indices, _, width in length_batches(list(map(len, ids)), MOST_ROWS, MOST_TOKENS):
+    for indices, _, width in length_batches(list(map(len, ids)), MAX_ROWS, MAX_TOKENS):
         batch, characters = pad([ids[index] for index in indices], width), []
         if spellings is not None:
             batch, characters = local_sources(batch, FIRST_WORD + len(directory.source_vocabulary), spellings)

@@ -26,7 +26,7 @@ class ClientCommandOptions(ClientOptions):
     )
     bench: bool = hyperparameter(
         False,
-        "Send the input's pairs for some time, and print requests per second and response times.",
+        "Send the input's pairs for --seconds, and print requests per second and response times.",
         group="instead of scoring",
     )
     seconds: float = hyperparameter(

@@ -34,7 +34,7 @@ COMMAND = task_command(
         "source": "Tokenized sentences to translate, one per line.",
         "phrase_table": "Moses phrase table with any number of scores.",
         "language_model": "N-gram model of the target language: ARPA file, plain or gzipped, or binary file of KenLM.",
-        "output": "N-best list to write; gzipped if its name ends in .gz. It appears when it is complete. - is the "
+        "output": "N-best list to write; gzipped if its name ends in .gz. It appears when it is complete. - means "
         "standard output.",
     },
     optional={

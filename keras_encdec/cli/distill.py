@@ -57,7 +57,7 @@ COMMAND = task_command(
     main,
     DistillationOptions,
     required={
-        "model_dirs": Repeated("Directory of the teacher's model; given several times, an ensemble of teachers."),
+        "model_dirs": Repeated("Directory of the teacher's model. Give it several times for an ensemble of teachers."),
         "source": "Sentences of the training text, one per line, plain or gzipped.",
         "target": "Their reference translations.",
         "output": "Directory for the student and all intermediate files. Stages whose inputs and settings have not "

@@ -58,7 +58,7 @@ def main(arguments: Arguments, options: DoctorOptions) -> int:
     shown = DiagnosisOptions(all_backends=options.all_backends)
     folder, output = arguments["folder"] or ".", arguments["output"]
     if not os.path.isdir(folder):
-        raise InputError("found no such directory", "expected one whose disk is shown", "check --folder", folder)
+        raise InputError("found no such directory", "expected one to show the free space of", "check --folder", folder)
     with contextlib.suppress(ImportError):  # the diagnosis says which libraries are missing
         check_paths(outputs=[output])
         for path in arguments["path"]:

@@ -35,7 +35,7 @@ def main(arguments: Arguments, options: EvaluationOptions) -> None:
     if json_out != "-":
         print("\n\n".join(map(str, evaluations)))
     for path in evaluations[0].unlike_references:
-        finding = f"{path}: either this file or the references have Moses's escapes, such as &apos;, but not both"
+        finding = f"{path}: only one of this file and the references has Moses's escapes, such as &apos;"
         say(f"{finding}; give --unescape, or the scores count these words as wrong.")
 
 
@@ -46,9 +46,9 @@ def _evaluate_alignments(aligned: Arguments, arguments: Arguments, options: Eval
     given = [flag for flag in ("references", "systems", "baseline", "metrics") if arguments[flag]]
     if given := given + options.replace(encoding=None).changed():
         flag = COMMAND_FLAGS.get(given[0], given[0])
-        raise UsageError(f"--{flag}: expected without --alignments, which are evaluated alone.")
+        raise UsageError(f"found --{flag} with --alignments, which are evaluated alone; drop one of the two.")
     if not aligned["alignments"] or not aligned["reference_alignments"]:
-        raise UsageError("--alignments: expected with --reference_alignments.")
+        raise UsageError("expected --alignments with --reference_alignments.")
     systems = {}
     for name, paths in _files_by_system(aligned["alignments"], "alignments").items():
         if len(paths) > 1:
@@ -97,7 +97,7 @@ COMMAND = task_command(
         ),
         "reference_alignments": "With --alignments: reference links in one of these formats; i?j and P are possible.",
         "possible_alignments": "With --alignments: further links of the reference, all of them possible. Optional.",
-        "json_out": "File for all numbers as JSON; - is the standard output, without the table. Optional.",
+        "json_out": "File for all numbers as JSON; - means standard output, without the table. Optional.",
     },
     flag_names=COMMAND_FLAGS,
     example="encdec-evaluate --reference=test.fr --tokenize=none --baseline=test.moses.fr "

@@ -48,7 +48,7 @@ def main(arguments: Arguments, options: ExportCommandOptions) -> None:
     given = " and ".join(f"{{{name}}}" for name, value in tasks.items() if value)
     if sum(map(bool, tasks.values())) != 1:
         raise ConfigurationError(
-            f"found {given or 'none'} of {{model_dir}}, {{stable_version}} and {{remove_version}}, expected one"
+            f"found {given or 'none'}, expected one of {{model_dir}}, {{stable_version}} and {{remove_version}}"
         )
     if not model_dir:
         for name in options.changed():
@@ -83,8 +83,8 @@ def _show(result: "ExportResult", model_dir: str, folder: str) -> None:
     if result.tokenization and result.tokenization_is_assumed:
         say(
             f"{model_dir}: the model was trained on tokenized text. The server tokenizes raw text with this package's "
-            f"tokenizer, its case {'folded' if result.tokenization['lowercase'] else 'kept'} as in the vocabularies; "
-            "check that the training text was tokenized in the same way."
+            f"tokenizer, and {'lowercases it' if result.tokenization['lowercase'] else 'keeps its case'}, as in the "
+            "vocabularies; check that the training text was tokenized in the same way."
         )
     say(f"{result.path}: version {result.version}, stable is {result.stable or 'none'}")
     config_path = joined(folder, "models.config")

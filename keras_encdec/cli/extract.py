@@ -21,7 +21,7 @@ COMMAND = task_command(
     main,
     ExtractionOptions,
     required={
-        "output": "Phrase table to write; gzipped if its name ends in .gz. It appears when it is complete. - is the "
+        "output": "Phrase table to write; gzipped if its name ends in .gz. It appears when it is complete. - means "
         "standard output. Sorting needs several times its space, for temporary files in a hidden folder next to it."
     },
     optional={**TEXT, **ALIGNMENT},

@@ -16,17 +16,16 @@ class Repeated(str):
 
 
 TEXT = {
-    "source": "Source sentences, one per line; needs the target.",
+    "source": "Source sentences, one per line; needs --target.",
     "target": "Target sentences, aligned line by line with the source.",
-    "tsv": "Instead of both: pairs of source, tab, target; further columns are ignored.",
+    "tsv": "Instead of --source and --target: lines of source, tab, target; further columns are ignored.",
 }
 ALIGNMENT = {
     "alignment": "Word alignment of the pairs: lines of links such as 0-0 1-2, source-target in the files' order. "
     "Default: the pairs are aligned by sil-thot.",
 }
 OUTPUT = {
-    "output": "File to write; gzipped if its name ends in .gz. It appears when it is complete. - is the standard "
-    "output."
+    "output": "File to write; gzipped if its name ends in .gz. It appears when it is complete. - means standard output."
 }
 WEIGHTS = {
     "weights": 'moses.ini, or a file of lines "Name= w [w ...]".',
@@ -35,13 +34,13 @@ WEIGHTS = {
 
 
 def with_text_input(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Replaces the parallel text that the flags of `TEXT` name by the arguments with which a task takes it.
+    """Replaces the values of the flags in `TEXT` with the arguments by which a task takes parallel text.
 
     Args:
         arguments: dict from argument to value, those of all flags in `TEXT` among them; `None` if it is not given.
 
     Returns:
-        dict with "input", "format" and "source", which is `None` unless the text is in two files, in place of them.
+        dict with "input", "format" and "source" in their place. "source" is `None` unless the text is in two files.
 
     Raises:
         UsageError: if the flags name no text, or more than one.
@@ -221,7 +220,7 @@ def check_flags_of_choice(
         flag_names: see `define_configuration_flags`. Optional.
 
     Raises:
-        UsageError: for a flag of another one: "found --seed with --mode=beam, expected it with --mode=sample."
+        UsageError: for a flag of another configuration: "found --seed with --mode=beam, expected it with --mode=sample."
     """
     own = {parameter.name for parameter in configurations[chosen].hyperparameters()}
     given = {name: given_flags(kind, flag_values, flag_names) for name, kind in configurations.items()}

@@ -38,7 +38,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_multi_string(
         "model_dir",
         None,
-        "Directory of a model, or libreoffice_en_fr, the packaged model; given several times, an ensemble of "
+        "Directory of a model, or libreoffice_en_fr, the packaged model. Give it several times for an ensemble of "
         "models with the same vocabularies.",
         flag_values=flag_values,
     )
@@ -46,14 +46,14 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_string(
         "input",
         None,
-        "Source text, one phrase or sentence per line, plain or gzipped, in the form of the training text; - is the "
+        "Source text, one phrase or sentence per line, plain or gzipped, in the form of the training text; - means "
         "standard input. A language model takes none.",
         flag_values=flag_values,
     )
     flags.DEFINE_string(
         "output",
         "-",
-        "File to write; gzipped if its name ends in .gz. It appears when it is complete. - is the standard output.",
+        "File to write; gzipped if its name ends in .gz. It appears when it is complete. - means standard output.",
         flag_values=flag_values,
     )
     flags.DEFINE_enum(

@@ -18,8 +18,8 @@ COMMAND = task_command(
     main,
     NgramOptions,
     required={
-        "input": "Tokenized sentences, one per line, plain or gzipped; - is the standard input.",
-        "output": "ARPA file to write; gzipped if its name ends in .gz. It appears when it is complete. - is the "
+        "input": "Tokenized sentences, one per line, plain or gzipped; - means standard input.",
+        "output": "ARPA file to write; gzipped if its name ends in .gz. It appears when it is complete. - means "
         "standard output. Commands read it with kenlm, from the extra ngram.",
     },
     optional={

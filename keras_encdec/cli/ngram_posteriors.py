@@ -19,7 +19,7 @@ COMMAND = task_command(
     main,
     PosteriorOptions,
     required={
-        "input": "N-best list, plain or gzipped; - is the standard input.",
+        "input": "N-best list, plain or gzipped; - means standard input.",
         "translations": "N-best list of other translations of the same sentences, as encdec-generate "
         "--format=moses_nbest writes it, or the list itself.",
         **OUTPUT,

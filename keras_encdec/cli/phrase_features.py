@@ -37,7 +37,7 @@ COMMAND = task_command(
     main,
     PhraseFeatureOptions,
     required={
-        "input": "N-best list, plain or gzipped; - is the standard input.",
+        "input": "N-best list, plain or gzipped; - means standard input.",
         "source": "The sentences that were translated, plain or gzipped; id 0 is the first line.",
         "phrase_table": "Phrase table, plain or gzipped: that of the list, with more scores at the end, as "
         "encdec-score writes it.",

@@ -22,7 +22,7 @@ def _run(name: str) -> None:
     program = f"encdec-{name.replace('_', '-')}"
 
     def end(*_: object) -> None:
-        with contextlib.suppress(OSError):  # the standard error may be closed
+        with contextlib.suppress(OSError):  # standard error may be closed
             os.write(2, f"{program}: interrupted before it began.\n".encode())
         os._exit(130)
 

@@ -45,7 +45,7 @@ COMMAND = task_command(
         "has it. Optional.",
         "target": "Reference translations of the sentences. Optional.",
         "compare_with": Repeated(
-            "Another model directory, whose training is shown next to the model's; may be given several times."
+            "Another model directory, whose training curves are shown next to the model's; may be given several times."
         ),
     },
     flag_names={"phrases": "phrase"},

@@ -21,7 +21,7 @@ COMMAND = task_command(
     "encdec-rerank",
     main,
     RerankOptions,
-    required={"input": "N-best list with all features, plain or gzipped; - is the standard input.", **OUTPUT},
+    required={"input": "N-best list with all features, plain or gzipped; - means standard input.", **OUTPUT},
     optional={
         "weights": f"{WEIGHTS['weights']} Penalties that Moses keeps out of its lists, such as that of unknown words, "
         "are not part of the new totals.",

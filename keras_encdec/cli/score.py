@@ -41,7 +41,7 @@ COMMAND = task_command(
     ScoringOptions,
     required={
         "model_dir": "Directory of the model that gives p(target | source), or libreoffice_en_fr, the packaged model.",
-        "input": "Phrase table, TSV file, n-best list or the targets of parallel text, plain or gzipped; - is the "
+        "input": "Phrase table, TSV file, n-best list or the targets of parallel text, plain or gzipped; - means "
         "standard input.",
         **OUTPUT,
     },

@@ -40,7 +40,7 @@ COMMAND = task_command(
         "model_dir": f"Directory of a model with a source. Default: {STARTER}, the model that comes with the package.",
         "phrase_table": "Moses phrase table, plain or gzipped. The page shows the neighbours of a phrase among its "
         "sources. Default: the model's training data.",
-        "input": "Text, a phrase or sentence per line, to use instead of a phrase table.",
+        "input": "Text file with one phrase or sentence per line, to use instead of a phrase table.",
     },
     interrupted="the server has ended.",
     serves=True,

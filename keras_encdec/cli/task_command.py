@@ -91,9 +91,9 @@ def task_command(
             arguments[MODEL] = models_of_task(flag_values, arguments[MODEL])
         return work(arguments, configuration_from_flags(options, flag_values, flag_names=names))
 
-    needed = [names[one] for one in required or ()]
-    texts = [names[one] for one in ("other_weights", *repeated) if one in names]
-    return Command(name, define_flags, main, needed, names, interrupted, serves, module, example, guide, texts)
+    required_flags = [names[argument] for argument in required or ()]
+    texts = [names[argument] for argument in ("other_weights", *repeated) if argument in names]
+    return Command(name, define_flags, main, required_flags, names, interrupted, serves, module, example, guide, texts)
 
 
 def define_task_flag(flag_values: flags.FlagValues, section: str) -> None:

@@ -33,7 +33,7 @@ _ENDS = ("updates", "epochs", "minutes")
 
 def define_flags(flag_values: flags.FlagValues) -> None:
     """Defines the flags of the command: its own, and those of the configurations."""
-    flags.DEFINE_string("model_dir", None, "Directory of the model.", flag_values=flag_values)
+    flags.DEFINE_string("model_dir", None, "Model directory to write.", flag_values=flag_values)
     flags.DEFINE_bool(
         "resume",
         False,
@@ -52,7 +52,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_string(
         "tasks",
         None,
-        "TOML file of tasks that share encoders and decoders, with the data of each; instead of files to train on.",
+        "TOML file of tasks that share encoders and decoders, with the data of each; replaces the flags for training files.",
         flag_values=flag_values,
     )
     define_configuration_flags(flag_values, TrainingData, "data")
@@ -76,8 +76,8 @@ def main(flag_values: flags.FlagValues) -> int:
     check_folder(flag_values.model_dir)
     check_model_folder(flag_values.model_dir, flag_values.resume, tasks)
     initial_model = None if has_begun else config.initial_model  # a resumed run does not read it again
-    of_training = *data.files.values(), data.alignment, data.source_vocabulary, data.target_vocabulary
-    inputs = () if is_prepared else of_training
+    training_inputs = *data.files.values(), data.alignment, data.source_vocabulary, data.target_vocabulary
+    inputs = () if is_prepared else training_inputs
     check_paths([initial_model], [*inputs, *data.validation, data.validation_alignment])
     check_resumed(config, data, tasks, flag_values.model_dir)
     if initial_model:
@@ -150,9 +150,9 @@ def _check_shortlist(given: int | None, initial: TrainedModel) -> None:
 
 
 def _not_inherited(given: Mapping[str, object]) -> dict[str, object]:
-    """Returns the defaults of what a further training does not take over from the settings of its initial model.
+    """Returns defaults for the settings that a run does not take over from its initial model.
 
-    That is the pruning, and if the flags say when the further training ends, the end.
+    These are the pruning, and the end of training if the flags give another one.
     """
     has_end = any(name in given for name in _ENDS)
     parameters = TrainingConfig.hyperparameters()

@@ -91,8 +91,8 @@ def generate_file(
         model_dirs: directory of a model, a loaded ModelDirectory, or a list of these, an ensemble of models with the
             same vocabularies; or a TextGenerator, whose compiled functions then serve several files.
         input: source text, one phrase or sentence per line, plain or gzipped, tokenized as the training text was. "-"
-            is the standard input. `None` for a language model.
-        output: file to write, gzipped if its name ends in .gz. Defaults to "-", the standard output.
+            means standard input. `None` for a language model.
+        output: file to write, gzipped if its name ends in .gz. Defaults to "-", standard output.
         sampler: Sampler, or the name of a registered one, with its default options. Defaults to "beam".
         options: GenerationOptions. Defaults to `None`: the defaults.
         progress: function that takes the InputLines of the input and returns a Progress, such as `ReadingProgress`.

@@ -23,12 +23,12 @@ LENGTH_FACTOR, SHORTEST_LIMIT = 1.5, 10
 LONGEST_LIMIT = 100_000
 
 # Maximum number of target sequences in a batch, unless a single source needs more.
-MOST_ROWS = 768
+MAX_ROWS = 768
 # Maximum number of sources in a batch on a CPU: the sources of a smaller batch are of more equal lengths, and more
 # batches share the processors more evenly. `benchmarks/translation.py` (greedy) measures the benefit.
-MOST_SOURCES = 256
+MAX_SOURCES = 256
 # Maximum number of source tokens in a batch, padding included, unless a single source has more.
-MOST_TOKENS = 1 << 15
+MAX_TOKENS = 1 << 15
 
 # With this number of rows or more, each source has its own output weights. With fewer rows, reading the weights would
 # take most of the time, so neighbouring sources share the weights of all their words, and each masks the words of the
@@ -138,11 +138,11 @@ class SearchBatches:
 
         Empty sources fill batches up: their searches end at the first step.
         """
-        most_rows = max(1, MOST_ROWS // sampler.rows_per_source)
+        most_rows = max(1, MAX_ROWS // sampler.rows_per_source)
         if on_cpu():
-            most_rows = min(most_rows, MOST_SOURCES)
+            most_rows = min(most_rows, MAX_SOURCES)
         lengths = [len(source) for source in requests.sources]
-        for indices, rows, width in length_batches(lengths, most_rows, MOST_TOKENS):
+        for indices, rows, width in length_batches(lengths, most_rows, MAX_TOKENS):
             order: list[int | None] = [*indices, *[None] * (rows - len(indices))]
             candidates = None
             if requests.candidates is not None:

@@ -26,7 +26,7 @@ from keras_encdec.trainers.training_data import TrainingData
 
 # Maximum share of hypotheses whose phrases are not in the table. There may be a few even with the right table,
 # because Moses handles unknown words differently.
-MOST_WITHOUT_PHRASES = 0.05
+MAX_WITHOUT_PHRASES = 0.05
 
 
 class TrainingStopped(Exception):
@@ -157,14 +157,14 @@ def add_table_feature(
         progress: see `run_stages`. Defaults to `Progress`.
 
     Raises:
-        InputError: if the phrases of more than `MOST_WITHOUT_PHRASES` of the hypotheses are not in the table.
+        InputError: if the phrases of more than `MAX_WITHOUT_PHRASES` of the hypotheses are not in the table.
     """
     number = number_of_scores(phrase_table) + 1 + column
     summary = add_phrase_features(
         nbest, source, phrase_table, output, {feature: [number]}, on_error="keep", progress=progress
     )
     without_phrases = summary.unsegmented + summary.lowest
-    if without_phrases + summary.malformed > MOST_WITHOUT_PHRASES * summary.lines:
+    if without_phrases + summary.malformed > MAX_WITHOUT_PHRASES * summary.lines:
         output.unlink()
         raise InputError(
             f"found no phrases of {phrase_table} in {without_phrases:,} of {summary.lines:,} hypotheses, and "

@@ -170,7 +170,7 @@ def alignment_line(alignments: FilePath | None, alignment_format: str | None, ou
         a function such as `links_line`; `None` if no file is written.
 
     Raises:
-        ConfigurationError: a ValueError, if both files are the standard output.
+        ConfigurationError: a ValueError, if both files are standard output.
     """
     if alignments == output == STANDARD_STREAM:
         raise ConfigurationError("found {alignments}=- with {output}=-, expected a file for one of them")

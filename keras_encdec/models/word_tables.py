@@ -24,7 +24,7 @@ WordTables: TypeAlias = Mapping[str, ModelTables]
 NO_TABLES: WordTables = {}
 
 # Maximum number of elements of all tables of a model or an ensemble: 256 MB in float32. Larger ones are not computed.
-MOST_ELEMENTS = 1 << 26
+MAX_ELEMENTS = 1 << 26
 
 # The tables in use, by the id of the encoder or decoder. They change with the context, as threads compute side by side.
 _IN_USE: contextvars.ContextVar[Mapping[int, list[Tensor]]] = contextvars.ContextVar("word_tables")
@@ -76,7 +76,7 @@ class WordTableCache:
         self._weights = [weight for side in sides for layer in side.word_layers() for weight in layer.weights]
         # A table costs as much as reading this number of words.
         self._words = max(max(model.source_words, model.target_words) for model in models)
-        self._is_used = 0 < sum(side.word_table_size for side in sides) <= MOST_ELEMENTS
+        self._is_used = 0 < sum(side.word_table_size for side in sides) <= MAX_ELEMENTS
         self._values: list[np.ndarray] = []
         self._tables = NO_TABLES
 

@@ -20,7 +20,7 @@ from keras_encdec.runtime.remote import (
     remove_remote,
 )
 
-#: The path that means the standard input or output.
+#: The path that means standard input or output.
 STANDARD_STREAM = "-"
 _BLOCK = 1 << 17
 _URL = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+)://")
@@ -153,7 +153,7 @@ def check_readable(path: FilePath) -> None:
     """Checks that a file can be read, without opening it: a pipe can be opened only once.
 
     Args:
-        path: the file; "-" is the standard input.
+        path: the file; "-" means standard input.
 
     Raises:
         InputError: if it is missing, a directory, or may not be read.
@@ -189,7 +189,7 @@ def check_writable(path: FilePath) -> None:
     """Checks that a file can be made, without making it. Of a URL, only the name is checked.
 
     Args:
-        path: the file; "-" is the standard output.
+        path: the file; "-" means standard output.
 
     Raises:
         InputError: if it is a directory, its directory is missing or may not be written to, or its name is that of

@@ -50,7 +50,7 @@ class InputLines:
     its size. Iterate over the lines, or call `take`, but not both. Use it as a context manager, or call `close`.
 
     Args:
-        path: the file, or its URL; "-" is the standard input; or a FilePart.
+        path: the file, or its URL; "-" means standard input; or a FilePart.
 
     Attributes:
         path: the path of the file, as errors name it.
@@ -61,7 +61,7 @@ class InputLines:
 
     Raises:
         InputError: from the constructor, if the file is missing, a directory, unreadable, empty, in UTF-16, or
-            compressed by a program other than gzip, or is the standard input that another InputLines is reading; during
+            compressed by a program other than gzip, or is standard input that another InputLines is reading; during
             iteration, if compressed data are truncated or corrupt, with the number of the line where they break off.
 
     Example:
@@ -79,7 +79,7 @@ class InputLines:
 
     #: How progress describes the part of the file that is done.
     done: ClassVar[str] = "read"
-    # The lines of the standard input that were opened last: two readers at once would get alternate blocks.
+    # The lines of standard input that were opened last: two readers at once would get alternate blocks.
     _standard_input: ClassVar["weakref.ref[InputLines] | None"] = None
 
     def __init__(self, path: FilePath) -> None:

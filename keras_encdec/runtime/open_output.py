@@ -33,10 +33,10 @@ def open_output(path: FilePath, keep: bool = True) -> Iterator[io.BufferedWriter
     The data go to a hidden file in the same directory. At the end of the `with` block the hidden file is flushed to the
     disk and renamed. If the block raises an exception, the hidden file is removed, and an existing file at `path` stays
     unchanged. If the process is killed, the hidden file stays until another process writes to `path`. A device, a pipe
-    and the standard output are written to directly. A remote file appears by the store's own commit, or by a rename.
+    and standard output are written to directly. A remote file appears by the store's own commit, or by a rename.
 
     Args:
-        path: the file, or its URL; "-" is the standard output. The file is compressed if its name ends in `.gz`; equal
+        path: the file, or its URL; "-" means standard output. The file is compressed if its name ends in `.gz`; equal
             content gives equal bytes.
         keep: bool. Whether to keep the file. If not, it is written as usual and removed at the end. Defaults to `True`.
 

@@ -104,7 +104,7 @@ def write_json(path: FilePath, value: object) -> None:
     """Writes a value as indented JSON in UTF-8. The file appears when it is complete.
 
     Args:
-        path: file to write; "-" is the standard output.
+        path: file to write; "-" means standard output.
         value: any value that JSON can represent.
 
     Raises:

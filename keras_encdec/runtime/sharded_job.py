@@ -94,7 +94,7 @@ def run_in_shards(
         show: function that is called with a sentence for the user: the disk space that the job needs. Optional.
 
     Raises:
-        ConfigurationError: a ValueError, if an output is the standard output.
+        ConfigurationError: a ValueError, if an output is standard output.
         InputError: see `Engine.run` and `ShardFolder`; if another such job is at work on the same output.
     """
     if STANDARD_STREAM in job.outputs:

@@ -205,7 +205,7 @@ def _filled(rows: np.ndarray, batches: int, size: int) -> np.ndarray:
 # vocabulary, because the function is compiled again for every new number.
 FEWEST_TABLE_ROWS = 256
 # The largest table, in bytes: enough for the paper's CSLM with 15,000 words.
-MOST_TABLE_BYTES = 640 << 20
+MAX_TABLE_BYTES = 640 << 20
 
 
 class WordProductTables:
@@ -242,7 +242,7 @@ class WordProductTables:
         words, positions = np.flatnonzero(is_used), contexts.shape[1]
         room = max(FEWEST_TABLE_ROWS, min(power_of_two(len(words)), len(is_used)))
         bytes_each = 8 if self._decoder.compute_dtype == "float64" else 4
-        if 2 * room > len(contexts) or positions * room * width * bytes_each > MOST_TABLE_BYTES:
+        if 2 * room > len(contexts) or positions * room * width * bytes_each > MAX_TABLE_BYTES:
             return contexts, None
         number = np.cumsum(is_used, dtype=np.int32) - 1
         rows = number[contexts] + room * np.arange(positions, dtype=np.int32)

@@ -98,8 +98,8 @@ def score_file(
     Args:
         model_dir: directory of the model that gives p(target | source); or a loaded ModelDirectory; or a TextScorer,
             which stays open, keeps its dtype, and reuses its compiled functions for the next file.
-        input: the file, plain or gzipped; for parallel text, the file of targets. "-" is the standard input.
-        output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
+        input: the file, plain or gzipped; for parallel text, the file of targets. "-" means standard input.
+        output: file to write, gzipped if its name ends in .gz. "-" means standard output.
         options: ScoringOptions. Defaults to `None`: the defaults of the command.
         reverse_model_dir: directory of a model trained with the sides swapped, for p(source | target) as a second
             score; a ModelDirectory or a TextScorer of it. Optional.

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 _Result = TypeVar("_Result")
 
 # Maximum number of waiting requests. They run one at a time because each uses all processors.
-MOST_WAITING = 32
+MAX_WAITING = 32
 
 
 class Computations:
@@ -44,7 +44,7 @@ class Computations:
             ReplacedError: if a newer function with the same key arrived before this one began.
             BusyError: if too many functions are waiting.
         """
-        if self._waiting >= MOST_WAITING and key not in self._latest:
+        if self._waiting >= MAX_WAITING and key not in self._latest:
             raise BusyError
         job = self._executor.submit(function)
         if key is not None:

@@ -75,7 +75,7 @@ Schema: TypeAlias = Mapping[str, JSON]
 PAGE = "page"
 LONGEST_NAME = 64
 # Larger requests would keep other users waiting.
-MOST_BEAMS, MOST_SAMPLES, MOST_NEIGHBOURS = 32, 200, 50
+MAX_BEAMS, MAX_SAMPLES, MAX_NEIGHBOURS = 32, 200, 50
 
 
 @dataclasses.dataclass(frozen=True)
@@ -244,8 +244,8 @@ ENDPOINTS = (
         "The best targets of a source, by beam search, with the probability of each token",
         (
             SOURCE,
-            Field("beams", "Number of partial targets that the search keeps.", 1, MOST_BEAMS, 12),
-            Field("best", "Maximum number of targets in the response; at most beams.", 1, MOST_BEAMS, 5),
+            Field("beams", "Number of partial targets that the search keeps.", 1, MAX_BEAMS, 12),
+            Field("best", "Maximum number of targets in the response; at most beams.", 1, MAX_BEAMS, 5),
         ),
         record(source=WORDS, targets=array(record(**TARGET), "Targets, the best first.")),
     ),
@@ -254,8 +254,8 @@ ENDPOINTS = (
         "Targets drawn word by word from the model's probabilities",
         (
             SOURCE,
-            Field("samples", "Number of targets to draw.", 1, MOST_SAMPLES, 50),
-            Field("best", "Maximum number of distinct targets in the response.", 1, MOST_SAMPLES, 10),
+            Field("samples", "Number of targets to draw.", 1, MAX_SAMPLES, 50),
+            Field("best", "Maximum number of distinct targets in the response.", 1, MAX_SAMPLES, 10),
             Field("seed", "The same seed draws the same targets.", 0, 2**31 - 1, 0),
         ),
         record(
@@ -304,7 +304,7 @@ ENDPOINTS = (
     Endpoint(
         "neighbours",
         "The known phrases nearest to a source, by cosine similarity of the encoder's vectors",
-        (SOURCE, Field("size", "Maximum number of phrases in the response.", 1, MOST_NEIGHBOURS, 10)),
+        (SOURCE, Field("size", "Maximum number of phrases in the response.", 1, MAX_NEIGHBOURS, 10)),
         record(
             phrases=described(COUNT, "Number of phrases searched; it grows while the server is still encoding them."),
             neighbours=array(

@@ -30,7 +30,7 @@ EXAMPLES, EXAMPLE_WORDS = 4, range(3, 8)
 # Defaults of the page. `preparations` compiles the functions for these values.
 BEAMS, BEST, SAMPLES, NEIGHBOURS = 12, 5, 50, 10
 # Maximum number of units in a response about gates.
-MOST_UNITS = 512
+MAX_UNITS = 512
 
 
 class Explorer:
@@ -149,7 +149,7 @@ class Explorer:
         words = self._source(source)
         [gates] = phrase_gates(self._directory, [table_text(self._directory, words)])
         units = gates.update.shape[1]
-        chosen = np.unique(np.linspace(0, units - 1, min(units, MOST_UNITS)).astype(int))
+        chosen = np.unique(np.linspace(0, units - 1, min(units, MAX_UNITS)).astype(int))
         return {
             "words": gates.words,
             "units": units,

@@ -130,7 +130,7 @@ def server_of(app: ASGIApp) -> "_Server":
         log_level="error",
         access_log=False,
         server_header=False,
-        limit_concurrency=MOST_CONNECTIONS,
+        limit_concurrency=MAX_CONNECTIONS,
         timeout_graceful_shutdown=STOP_SECONDS,
     )
     logging.getLogger("uvicorn.error").addFilter(_is_server_error)
@@ -172,9 +172,9 @@ STOP_SECONDS = 5
 REQUEST_SECONDS = 10.0
 # Maximum number of connections with incomplete requests. If there are more, the server waits for a moment, in which it
 # may still read requests, and then closes the connections that have been open longest.
-MOST_INCOMPLETE, MOMENT = 100, 0.1
+MAX_INCOMPLETE, MOMENT = 100, 0.1
 # Maximum number of connections. A process can usually open 1,024 file descriptors, including its files.
-MOST_CONNECTIONS = 500
+MAX_CONNECTIONS = 500
 
 
 class TimeLimitedProtocol(H11Protocol):
@@ -191,7 +191,7 @@ class TimeLimitedProtocol(H11Protocol):
         """See asyncio."""
         super().connection_made(transport)
         self._keep_deadline()
-        if len(self.connections) > MOST_INCOMPLETE:
+        if len(self.connections) > MAX_INCOMPLETE:
             self.loop.call_later(MOMENT, self._make_room)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -250,7 +250,7 @@ class TimeLimitedProtocol(H11Protocol):
             for connection in self.connections
             if isinstance(connection, TimeLimitedProtocol) and (since := connection.waiting_since) is not None
         ]
-        for _, connection in sorted(waiting, key=lambda each: each[0])[:-MOST_INCOMPLETE]:
+        for _, connection in sorted(waiting, key=lambda each: each[0])[:-MAX_INCOMPLETE]:
             connection.close_incomplete()
 
     def _keep_deadline(self) -> None:

@@ -29,7 +29,7 @@ def test_flags_are_passed_on(files):
     (files / "ref").write_text("l'eau\n")
     (files / "one").write_text("l&apos;eau\n")
     done = succeed(in_process(COMMAND, f"--reference={files}/ref", f"--hypotheses={files}/one"))
-    assert done.stderr.startswith(f"{files}/one: either this file or the references have Moses's escapes")
+    assert done.stderr.startswith(f"{files}/one: only one of this file and the references has Moses's escapes")
 
 
 def test_wrong_use_is_reported(files):
@@ -56,7 +56,11 @@ def test_alignments_are_evaluated_alone(files):
     ]
     [score] = json.loads((files / "out").read_text())
     assert (score["links"], score["error_rate"], score["found_possible"]) == (4, 0.0, 4)
-    fail(in_process(COMMAND, *flags[:1]), 2, "--alignments: expected with --reference_alignments.")
-    fail(in_process(COMMAND, *flags, f"--reference={files}/ref"), 2, "--reference: expected without --alignments")
-    fail(in_process(COMMAND, *flags, "--unescape", "--trials=9"), 2, "--unescape: expected without --alignments")
+    fail(in_process(COMMAND, *flags[:1]), 2, "expected --alignments with --reference_alignments.")
+    fail(
+        in_process(COMMAND, *flags, f"--reference={files}/ref"),
+        2,
+        "found --reference with --alignments, which are evaluated alone",
+    )
+    fail(in_process(COMMAND, *flags, "--unescape", "--trials=9"), 2, "found --unescape with --alignments")
     fail(in_process(COMMAND, *flags, flags[0]), 2, "--alignments: found the name ours twice")

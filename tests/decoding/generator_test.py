@@ -18,7 +18,7 @@ def random_sources(number, longest, seed=0):
 
 def test_a_source_gets_the_same_alone_and_among_others(monkeypatch):
     """More of them than are decoded together, of mixed lengths, so that batches shrink as sources are done."""
-    monkeypatch.setattr(search_batches, "MOST_ROWS", 96)
+    monkeypatch.setattr(search_batches, "MAX_ROWS", 96)
     model, _ = toy(target_words=12, seed=1)
     sources = random_sources(40, 20)
     sampler = BeamSampler(6, num_best=2)
@@ -164,5 +164,5 @@ def test_a_long_source_makes_no_batch_of_short_ones_wide(monkeypatch):
 
     monkeypatch.setattr(search_batches, "pad", noted)
     found = [best.ids for [best] in Generator(model).generate(sources, max_length=3)]
-    assert all(rows * width <= search_batches.MOST_TOKENS for rows, width in shapes) and sorted(shapes)[0] == (1, 3072)
+    assert all(rows * width <= search_batches.MAX_TOKENS for rows, width in shapes) and sorted(shapes)[0] == (1, 3072)
     assert found[:3] == [best.ids for [best] in Generator(model).generate(sources[:3], max_length=3)]

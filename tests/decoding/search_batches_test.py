@@ -182,7 +182,7 @@ def test_each_group_that_shares_words_has_sources_of_all_lengths(monkeypatch):
 
 @pytest.mark.parametrize(("on_cpu", "sizes"), [(True, [10, 10, 10]), (False, [30])])
 def test_only_on_a_cpu_a_greedy_batch_has_fewer_sources_than_rows_fit(monkeypatch, on_cpu, sizes):
-    monkeypatch.setattr(search_batches, "MOST_SOURCES", 12)
+    monkeypatch.setattr(search_batches, "MAX_SOURCES", 12)
     monkeypatch.setattr(search_batches, "on_cpu", lambda: on_cpu)
     batches = search_batches.SearchBatches(20, WORDS + 3)
     requests = batches.requests([[3, 2]] * 30)

@@ -61,7 +61,7 @@ def in_graph(model, sources, sampler, **inputs):
 @pytest.fixture(autouse=True)
 def few_shapes(monkeypatch):
     """Several parts in a graph."""
-    monkeypatch.setattr(search_graph, "MOST_ROWS", 64)
+    monkeypatch.setattr(search_graph, "MAX_ROWS", 64)
 
 
 def links_of(attention):

@@ -83,9 +83,9 @@ def test_models_without_tables_have_none() -> None:
 def test_tables_that_need_too_much_memory_are_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     model = RecurrentEncoderDecoder(WORDS, WORDS, **SIZES)
     elements = 2 * (WORDS + 3) * 4 * SIZES["units"]
-    monkeypatch.setattr(word_tables, "MOST_ELEMENTS", elements)
+    monkeypatch.setattr(word_tables, "MAX_ELEMENTS", elements)
     assert WordTableCache([model]).tables([range(WORDS)])
-    monkeypatch.setattr(word_tables, "MOST_ELEMENTS", elements - 1)
+    monkeypatch.setattr(word_tables, "MAX_ELEMENTS", elements - 1)
     assert not WordTableCache([model]).tables([range(10**9)])
 
 

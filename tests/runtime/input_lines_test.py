@@ -94,7 +94,7 @@ def test_a_pipe_may_give_the_first_byte_of_a_gzip_file_alone():
 
 @contextlib.contextmanager
 def standard_input(data):
-    """Replaces the standard input with the data in the `with` block."""
+    """Replaces standard input with the data in the `with` block."""
     kept = os.dup(0)
     with tempfile.TemporaryFile() as file:
         file.write(data)

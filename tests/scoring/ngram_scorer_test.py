@@ -86,9 +86,9 @@ def test_a_table_has_the_products_of_the_words_of_contexts(model, monkeypatch):
 def test_a_table_that_is_too_large_is_not_computed(model, monkeypatch):
     monkeypatch.setattr(ngram_scorer, "FEWEST_TABLE_ROWS", 2)
     contexts = np.array([[0, 0], [0, 3], [3, 8]] * 10)
-    monkeypatch.setattr(ngram_scorer, "MOST_TABLE_BYTES", 2 * 4 * 6 * 4)
+    monkeypatch.setattr(ngram_scorer, "MAX_TABLE_BYTES", 2 * 4 * 6 * 4)
     assert WordProductTables(model).contexts_and_table(contexts)[1] is not None
-    monkeypatch.setattr(ngram_scorer, "MOST_TABLE_BYTES", 2 * 4 * 6 * 4 - 1)
+    monkeypatch.setattr(ngram_scorer, "MAX_TABLE_BYTES", 2 * 4 * 6 * 4 - 1)
     assert WordProductTables(model).contexts_and_table(contexts)[1] is None
 
 

@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from keras_encdec.web.computations import MOST_WAITING, BusyError, Computations, ReplacedError
+from keras_encdec.web.computations import MAX_WAITING, BusyError, Computations, ReplacedError
 
 
 def computed(questions):
@@ -53,7 +53,7 @@ def test_functions_run_one_at_a_time_and_a_failure_affects_no_other():
 
 
 def test_too_many_waiting_requests_are_refused():
-    results = computed([(key, lambda: 0) for key in range(MOST_WAITING + 1)])
+    results = computed([(key, lambda: 0) for key in range(MAX_WAITING + 1)])
     assert [type(result) for result in results[-3:]] == [int, BusyError, BusyError]
 
 

@@ -89,7 +89,7 @@ def test_sending_a_few_bytes_at_a_time_does_not_extend_the_time_limit(port, monk
 
 @pytest.mark.parametrize("kind", SLOW)
 def test_other_clients_are_served_meanwhile(port, monkeypatch, kind):
-    monkeypatch.setattr(serve, "MOST_INCOMPLETE", 5)
+    monkeypatch.setattr(serve, "MAX_INCOMPLETE", 5)
     with clients(port, 40, SLOW[kind][0]) as slow:
         for _ in range(3):
             assert asked(port) == 200

@@ -202,7 +202,7 @@ def _short(word: str) -> str:
 
 
 # Above this number of points, the density is drawn instead.
-MOST_POINTS = 2000
+MAX_POINTS = 2000
 TABLE_LABEL = "ln p(target | source) by the phrase table (nats)"
 MODEL_LABEL = "ln p(target | source) by the model (nats)"
 
@@ -212,7 +212,7 @@ def draw_scores(comparison: ScoreComparison) -> Figure:
     figure, axes = new_figure(5.6, 4.4)
     left, bottom, right, top = comparison.view
     right, top = right + 0.04 * (right - left), top + 0.04 * (top - bottom)
-    if len(comparison.table) > MOST_POINTS:
+    if len(comparison.table) > MAX_POINTS:
         bins = axes.hexbin(
             comparison.table,
             comparison.model,

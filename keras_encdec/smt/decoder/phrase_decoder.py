@@ -140,7 +140,7 @@ def decode_nbest(
         source: sentences, one per line, words separated by spaces, plain or gzipped.
         phrase_table: Moses phrase table with any number of scores, plain or gzipped.
         language_model: n-gram model of the target language: ARPA file, plain or gzipped, or binary file of KenLM.
-        output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
+        output: file to write, gzipped if its name ends in .gz. "-" means standard output.
         weights: dict from feature to list of float, as `read_weights` returns it. A missing `UnknownWordPenalty0`
             counts as 1. Defaults to `initial_weights`.
         options: DecodingOptions. Defaults to `None`: those of the command.

@@ -172,7 +172,7 @@ def write_dictionary(
 
     Args:
         input: pairs, or the target sentences of parallel text, plain or gzipped.
-        output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
+        output: file to write, gzipped if its name ends in .gz. "-" means standard output.
         options: DictionaryOptions. Defaults to `None`: those of the command.
         format: str. Name of a registered format, such as "tsv" or "parallel". Defaults to "tsv".
         source: the source sentences of parallel text. Optional.

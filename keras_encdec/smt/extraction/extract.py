@@ -100,7 +100,7 @@ def extract_phrase_table(
 
     Args:
         input: the target sentences of parallel text, or pairs in another format, plain or gzipped.
-        output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
+        output: file to write, gzipped if its name ends in .gz. "-" means standard output.
         options: ExtractionOptions. Defaults to `None`: those of the command.
         format: str. Name of a registered format, such as "parallel" or "tsv". Defaults to "parallel".
         source: the source sentences of parallel text. Optional.

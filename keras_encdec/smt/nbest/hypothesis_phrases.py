@@ -150,7 +150,7 @@ def _choice(
 DECIMALS = 9
 # A search is given up after this number of states, which take about ten seconds and a few hundred MB. Most hypotheses
 # of captions of 12 words need tens of states; those of sentences of 50 words need a few thousand.
-MOST_STATES = 1_000_000
+MAX_STATES = 1_000_000
 
 # Phrases as a linked list: the last phrase, and those before it.
 _Chosen = tuple[PositionedPhrase, "_Chosen | None"]
@@ -221,9 +221,9 @@ def find_segmentation(
     states: list[_State] = [(0, 0, 0, features.distortion, sums, None)]
     seen: set[tuple[int, int, int, float | None, tuple[float, ...]]] = set()
     while states:
-        if len(seen) == MOST_STATES:
+        if len(seen) == MAX_STATES:
             raise SearchGivenUp(
-                f"found no segmentation of the {len(target)} words within {MOST_STATES:,} partial segmentations",
+                f"found no segmentation of the {len(target)} words within {MAX_STATES:,} partial segmentations",
                 "expected a shorter hypothesis, or its segmentation in the list",
             )
         state = states.pop()

@@ -73,10 +73,10 @@ def add_ngram_posteriors(
     without Moses's escapes.
 
     Args:
-        input: n-best list, plain or gzipped. "-" is the standard input.
+        input: n-best list, plain or gzipped. "-" means standard input.
         translations: n-best list of the model's translations of the same sentences, such as `generate_file` writes with
             format="moses_nbest". It may be the same list as `input`, whose totals then give the probabilities.
-        output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
+        output: file to write, gzipped if its name ends in .gz. "-" means standard output.
         options: PosteriorOptions. Defaults to `None`: those of the command.
         progress: function that takes the InputLines that are read and returns a Progress, such as
             `ReadingProgress`. Defaults to `Progress`, which shows nothing.

@@ -128,10 +128,10 @@ def add_phrase_features(
     without factors and without Moses's escapes. See `find_segmentation` for the choice among several segmentations.
 
     Args:
-        input: n-best list, plain or gzipped. "-" is the standard input.
+        input: n-best list, plain or gzipped. "-" means standard input.
         source: the sentences that were translated, plain or gzipped; id 0 is the first line.
         phrase_table: the table, plain or gzipped. The scores that the list was made with are the first on each line.
-        output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
+        output: file to write, gzipped if its name ends in .gz. "-" means standard output.
         features: dict from the name of a new feature to the numbers of its scores in the table, from 1. Defaults to
             `None`: `{"RNN0": [5]}`, the score that `encdec-score` adds to Moses's four.
         options: PhraseFeatureOptions. Defaults to `None`: those of the command. With `on_error="keep"`, see

@@ -24,7 +24,7 @@ from keras_encdec.task_options import EncodingOption
 
 # Maximum number of consecutive sentences without hypotheses. A larger gap comes from a wrong id and would fill the
 # disk with empty lines.
-MOST_MISSING = 1_000_000
+MAX_MISSING = 1_000_000
 
 FORMATS = ("nbest", "text")
 
@@ -76,8 +76,8 @@ def rerank(
     """Sorts an n-best list by the weighted sums of its features, or takes the best hypothesis of each sentence.
 
     Args:
-        input: n-best list with all features, plain or gzipped. "-" is the standard input.
-        output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
+        input: n-best list with all features, plain or gzipped. "-" means standard input.
+        output: file to write, gzipped if its name ends in .gz. "-" means standard output.
         weights: moses.ini, or a file of lines "Name= w [w ...]". Penalties that Moses does not write into its
             lists, such as the penalty of unknown words, are not part of the new totals. Optional.
         options: RerankOptions. Defaults to `None`: those of the command. Hypotheses with equal totals keep their
@@ -142,11 +142,11 @@ def _write_ranked(file: BinaryIO, sentence: SentenceHypotheses, totals: list[flo
 
 def _write_best(file: BinaryIO, sentence: SentenceHypotheses, totals: list[float], lines: InputLines) -> int:
     """Writes an empty line for each missing sentence, then the best hypothesis; returns the number of lines."""
-    if sentence.missing > MOST_MISSING:
+    if sentence.missing > MAX_MISSING:
         before = f" after {sentence.previous_id}" if sentence.previous_id >= 0 else ", the first one"
         raise InputError(
             f"found the id {sentence.id}{before}",
-            f"expected at most {MOST_MISSING:,} sentences without hypotheses",
+            f"expected at most {MAX_MISSING:,} sentences without hypotheses",
             "correct the id",
             lines.path,
             sentence.hypotheses[0].line_number,

@@ -114,9 +114,9 @@ def estimate_ngrams(
     Memory holds the numbers of all words of the text, and the distinct n-grams of each order.
 
     Args:
-        input: sentences, one per line, words separated by spaces, plain or gzipped. "-" is the standard input. An empty
+        input: sentences, one per line, words separated by spaces, plain or gzipped. "-" means standard input. An empty
             line is an empty sentence.
-        output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
+        output: file to write, gzipped if its name ends in .gz. "-" means standard output.
         options: NgramOptions. Defaults to `None`: those of the command.
         vocabulary: text, or list of words, whose words the model has; `min_count` then refers to this file. Defaults to
             `None`: `input` itself.

@@ -259,7 +259,7 @@ def test_arguments_that_cannot_be_used_are_refused(files):
 
 def test_a_search_that_takes_too_long_is_given_up_without_blaming_the_files(files, monkeypatch):
     added(files)
-    monkeypatch.setattr(hypothesis_phrases, "MOST_STATES", 1)
+    monkeypatch.setattr(hypothesis_phrases, "MAX_STATES", 1)
     sentence = "nbest, line 1: found no segmentation of the 5 words within 1 partial segmentations, .* let Moses write"
     with pytest.raises(InputError, match=sentence):
         added(files)
