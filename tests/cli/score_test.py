@@ -5,6 +5,7 @@ import fcntl
 import os
 import pathlib
 import pty
+import re
 import signal
 import struct
 import subprocess
@@ -115,7 +116,8 @@ def test_the_installed_command_shows_its_progress_on_a_terminal(model_dirs, forw
             parts.append(part)
     shown = b"".join(parts).decode()
     os.close(ours)
-    assert "100%" in shown and shown.count("lines/s") > 1
+    # On a busy machine, scoring three lines takes seconds.
+    assert re.search(r"100%.*( lines/s| s each)\]", shown)
     assert shown.replace("\r", "").splitlines()[-2].endswith(" lines/s: standard output")
     score_file(forward_scorer, table, out / "table")
     assert done.stdout == (out / "table").read_bytes()
