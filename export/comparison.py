@@ -4,7 +4,6 @@ import dataclasses
 import itertools
 import os
 from collections.abc import Sequence
-from typing import TypeVar
 
 import numpy as np
 from keras import ops
@@ -18,8 +17,6 @@ from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.translation_model import model_in_dtype
 from keras_encdec.text import Tokenizer
 from keras_encdec.text.vocabulary import FIRST_WORD, OpenVocabulary, Vocabulary
-
-_Side = TypeVar("_Side")
 
 # Number of pairs in a batch. It is small because the logits of all tokens are in memory.
 BATCH = 16
@@ -58,7 +55,7 @@ def random_pairs(directory: ModelDirectory, number: int) -> list[tuple[str, str]
     Returns:
         list of pairs: the user's source and target, words separated by spaces.
     """
-    vocabularies = _model_order(directory, (directory.source_vocabulary, directory.target_vocabulary))
+    vocabularies = directory.user_vocabularies
     sources, targets = ([word for word in each.words if _is_utf8(word)] for each in vocabularies)
     random = np.random.default_rng(0)
 
@@ -108,11 +105,6 @@ def fitting_pairs(
     return [text for text, sides in zip(texts, words, strict=True) if max(map(len, sides)) <= max_tokens]
 
 
-def _model_order(directory: ModelDirectory, sides: tuple[_Side, _Side]) -> tuple[_Side, _Side]:
-    """Swaps the two sides if the model is a reverse model: from the user's order to the model's, or back."""
-    return sides[::-1] if directory.reverse else sides
-
-
 def model_scores(directory: ModelDirectory, words: Sequence[tuple[list[str], list[str]]]) -> np.ndarray:
     """Computes ln p with the Keras model in float32. Unlike the scorers, it shares no states between pairs.
 
@@ -127,7 +119,7 @@ def model_scores(directory: ModelDirectory, words: Sequence[tuple[list[str], lis
     read, predicted = directory.source_vocabulary, directory.target_vocabulary
     scores = []
     for start in range(0, len(words), BATCH):
-        pairs = [_model_order(directory, pair) for pair in words[start : start + BATCH]]
+        pairs = [directory.reordered(pair) for pair in words[start : start + BATCH]]
         sources, targets = OpenVocabulary(read), OpenVocabulary(predicted)
         source, target = pad([sources.encode(s) for s, _ in pairs]), pad([targets.encode(t) for _, t in pairs])
         inputs: dict[str, np.ndarray] = {"source": source, "target": target}

@@ -153,9 +153,8 @@ def write_saved_model(
         raise RuntimeError(f"found {', '.join(missing)} in the graph, expected operations that a standard server has")
     extra = path / "assets.extra"
     extra.mkdir()
-    vocabularies = [directory.source_vocabulary, directory.target_vocabulary]
-    sides = zip(("source", "target"), reversed(vocabularies) if directory.reverse else vocabularies, strict=True)
-    write_warmup(extra / WARMUP, served.signatures, dict(sides), config.max_tokens, model_name, tokenization)
+    vocabularies = dict(zip(("source", "target"), directory.user_vocabularies, strict=True))
+    write_warmup(extra / WARMUP, served.signatures, vocabularies, config.max_tokens, model_name, tokenization)
     _describe(path, directory, config, tokenization)
     return served.rounded_model()
 

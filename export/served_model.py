@@ -67,7 +67,7 @@ class ServedModel:
     ) -> None:
         self._model = model_in_dtype(directory.model, "float32")
         self._config, self._reverse = config or ServingConfig(), directory.reverse
-        self._read_side, self._generated_side = ("target", "source") if directory.reverse else ("source", "target")
+        self._read_side, self._generated_side = directory.reordered(("source", "target"))
         self._tokenizer = None if tokenization is None else Tokenizer(**tokenization)
         escaped = self._tokenizer is None
         self._read_ids, self._predicted_ids = (

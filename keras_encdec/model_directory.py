@@ -8,7 +8,7 @@ import pathlib
 import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeVar
 
 import keras
 import numpy as np
@@ -39,6 +39,8 @@ from keras_encdec.runtime.files import file_checksum, is_url
 from keras_encdec.sparse_weights import dense_file
 from keras_encdec.text import Tokenizer, Vocabulary
 from keras_encdec.trained_model import TrainedModel
+
+_Side = TypeVar("_Side")
 
 
 @dataclasses.dataclass
@@ -181,6 +183,15 @@ class ModelDirectory:
             The URL as it was given, which each machine copies for itself; otherwise the absolute path of the directory.
         """
         return model if isinstance(model, str | os.PathLike) and is_url(model) else self.path.absolute()
+
+    def reordered(self, sides: tuple[_Side, _Side]) -> tuple[_Side, _Side]:
+        """Changes the order of two sides from the user's to the model's, or back: a reverse model swaps them."""
+        return sides[::-1] if self.reverse else sides
+
+    @property
+    def user_vocabularies(self) -> tuple[Vocabulary, Vocabulary]:
+        """The vocabularies of the source and the target as the user names the sides."""
+        return self.reordered((self.source_vocabulary, self.target_vocabulary))
 
     def character_counts(self) -> dict[str, int]:
         """Returns the number of characters of each side that has them, by the name of the model's argument."""

@@ -310,7 +310,7 @@ def write_scores(
     # A scorer that the caller keeps open has also counted the n-grams of earlier files.
     before = [scorer.ngram_counts for scorer in scorers]
     align = alignment_line(options.alignments, options.alignment_format, output="")
-    vocabularies = [_vocabularies(scorer) for scorer in scorers]
+    vocabularies = [scorer.directory.user_vocabularies for scorer in scorers]
     record_scorer = RecordScorer(pair_format(options.format), scorers, options, align, vocabularies)
     written = write_scored_lines(record_scorer, read, reader.lines, outputs, side_by_side, progress)
     ngrams = zip(before, [scorer.ngram_counts for scorer in scorers], strict=True)
@@ -327,21 +327,10 @@ def _unknown_words(
     scorers: Sequence["ModelScorer"], word_counts: Sequence[Sequence[Sequence[int]]]
 ) -> Iterator[UnknownWords]:
     """Yields the number of words of each side that a model reads, and how many of them it does not know."""
-    for scorer, (source, target) in zip(scorers, word_counts, strict=True):
+    for scorer, counts in zip(scorers, word_counts, strict=True):
         directory = scorer.directory
         name = "reverse model" if directory.reverse else "model"
-        read, predicted = _vocabularies(scorer)
-        if len(directory.source_vocabulary):  # a language model's has no words
-            yield _counted_words(name, "source", source, read)
-        yield _counted_words(name, "target", target, predicted)
-
-
-def _counted_words(model: str, side: str, counts: Sequence[int], vocabulary: Vocabulary) -> UnknownWords:
-    words, unknown, in_lower_case = counts
-    return UnknownWords(model, side, words, unknown, vocabulary.characters is not None, in_lower_case)
-
-
-def _vocabularies(scorer: "ModelScorer") -> tuple[Vocabulary, Vocabulary]:
-    """Returns a model's vocabularies of the source and the target, as the user names the sides."""
-    sides = scorer.directory.source_vocabulary, scorer.directory.target_vocabulary
-    return sides[::-1] if scorer.directory.reverse else sides
+        sides = zip(("source", "target"), directory.user_vocabularies, counts, strict=True)
+        for side, vocabulary, (words, unknown, in_lower_case) in sides:
+            if side == "target" or len(directory.source_vocabulary):  # a language model's source has no words
+                yield UnknownWords(name, side, words, unknown, vocabulary.characters is not None, in_lower_case)

@@ -245,9 +245,7 @@ def _ids(
             found = f"found {reprlib.repr(side)} in place of a side of a pair"
             raise ValueError(f"{found}, expected a list of words, each a str; TextScorer.words splits text")
     read, predicted = OpenVocabulary(directory.source_vocabulary), OpenVocabulary(directory.target_vocabulary)
-    if directory.reverse:
-        pairs = [(target, source) for source, target in pairs]
-    ids = [(read.encode(source), predicted.encode(target)) for source, target in pairs]
+    ids = [(read.encode(source), predicted.encode(target)) for source, target in map(directory.reordered, pairs)]
     return ids, PairSpellings(read.spellings, predicted.spellings)
 
 

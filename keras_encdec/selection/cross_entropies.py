@@ -86,12 +86,8 @@ class TranslationEntropies:
 
     def _check_unknown(self, pairs: Sequence[WordPair]) -> None:
         """Raises InputError if too many of the words so far are unknown to the model."""
-        directory = self._scorer.directory
-        vocabularies = [directory.source_vocabulary, directory.target_vocabulary]
-        if directory.reverse:
-            vocabularies.reverse()
         counts = []
-        for side, vocabulary in enumerate(vocabularies):
+        for side, vocabulary in enumerate(self._scorer.directory.user_vocabularies):
             sentences = [pair[side] for pair in pairs]
             unknown = sum(vocabulary.encode(sentence).count(UNKNOWN) for sentence in sentences)
             counts.append([sum(map(len, sentences)), unknown])

@@ -207,7 +207,7 @@ class Explorer:
 
     def _scored(self, source: Sequence[str], targets: Sequence[Sequence[str]]) -> list[tuple[float, JSONObject]]:
         """Computes ln p of each target, and the part of the response about it: text, ln p, tokens and attention."""
-        pairs = [(target, source) if self._directory.reverse else (source, target) for target in targets]
+        pairs = [self._directory.reordered((source, target)) for target in targets]
         scores = self._scorer.score_pairs(pairs, token_log_probs=True, attention=self.has_attention)
         scored: list[tuple[float, JSONObject]] = []
         for i, (words, log_probs) in enumerate(zip(targets, scores.token_log_probs, strict=True)):
