@@ -18,9 +18,6 @@ CLASSES = 256
 class CharacterIds:
     """Maps words to spellings, as `text.vocabulary.spelled` does, and spellings to words.
 
-    Args:
-        characters: Vocabulary of characters.
-
     Attributes:
         resources: list of the tables that the functions use. They must be saved with them.
     """
@@ -33,14 +30,7 @@ class CharacterIds:
         self.resources = [self._ids, *self._composition.resources]
 
     def __call__(self, words: tf.Tensor) -> tf.Tensor:
-        """Spells words.
-
-        Args:
-            words: string tensor `(n,)`, UTF-8.
-
-        Returns:
-            int32 tensor `(n, 51)`: see `spelled`.
-        """
+        """Spells words in UTF-8, strings `(n,)`, as `spelled` does: int32 tensor `(n, 51)`."""
         words = tf.strings.substr(words, 0, READ_CHARACTERS, unit="UTF8_CHAR")
         codes = tf.strings.unicode_decode(words, "UTF-8").to_tensor(NONE)
         codes = self._composition(codes)
@@ -91,14 +81,7 @@ class CanonicalComposition:
         self.resources = [self._row_of_code, self._class_of_code, self._composed]
 
     def __call__(self, codes: tf.Tensor) -> tf.Tensor:
-        """Normalizes words.
-
-        Args:
-            codes: int32 tensor `(n, t)`, code points, then -1.
-
-        Returns:
-            int32 tensor `(n, ...)`, code points, then -1.
-        """
+        """Normalizes words: int32 tensor `(n, t)` of code points, then -1, to one `(n, ...)`."""
         is_normal = tf.reduce_all(self._class_of_code.lookup(codes) == NONE)
         return tf.cond(is_normal, lambda: codes, lambda: _compacted(self._compose(*self._decomposed(codes))))
 

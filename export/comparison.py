@@ -47,13 +47,6 @@ def random_pairs(directory: ModelDirectory, number: int) -> list[tuple[str, str]
     """Makes pairs of random words from a model's vocabularies, and of random characters if it has characters.
 
     It leaves out words that are not valid UTF-8.
-
-    Args:
-        directory: ModelDirectory.
-        number: int. Number of pairs.
-
-    Returns:
-        list of pairs: the user's source and target, words separated by spaces.
     """
     vocabularies = directory.user_vocabularies
     sources, targets = ([word for word in each.words if _is_utf8(word)] for each in vocabularies)
@@ -106,14 +99,9 @@ def fitting_pairs(
 
 
 def model_scores(directory: ModelDirectory, words: Sequence[tuple[list[str], list[str]]]) -> np.ndarray:
-    """Computes ln p with the Keras model in float32. Unlike the scorers, it shares no states between pairs.
+    """Computes ln p of n pairs of words with the Keras model in float32: float64 array `(n,)`, nats.
 
-    Args:
-        directory: ModelDirectory, with its model.
-        words: list of n pairs of lists of words, source and target.
-
-    Returns:
-        float64 array `(n,)`, nats.
+    Unlike the scorers, it shares no states between pairs.
     """
     model = model_in_dtype(directory.model, "float32")
     read, predicted = directory.source_vocabulary, directory.target_vocabulary

@@ -136,13 +136,7 @@ class ModelsConfig:
 
 
 def move_stable_label(export_dir: FilePath, model_name: str, version: int, base_path: str | None = None) -> FilePath:
-    """Moves the label `stable` to a version. A server that polls `models.config` then follows.
-
-    Args:
-        export_dir: path or URL of the folder of the versions.
-        model_name: str. Name of the model on the server.
-        version: int.
-        base_path: str. See `ModelsConfig`. Optional.
+    """Moves the label `stable` to a version, see `ModelsConfig`. A server that polls `models.config` then follows.
 
     Returns:
         pathlib.Path of `models.config`; for a remote folder its URL, a str.
@@ -158,13 +152,7 @@ def move_stable_label(export_dir: FilePath, model_name: str, version: int, base_
 
 
 def remove_version(export_dir: FilePath, model_name: str, version: int, base_path: str | None = None) -> None:
-    """Removes the labels of a version from `models.config`, and then its folder.
-
-    Args:
-        export_dir: path or URL of the folder of the versions.
-        model_name: str. Name of the model on the server.
-        version: int.
-        base_path: str. See `ModelsConfig`. Optional.
+    """Removes the labels of a version from `models.config`, see `ModelsConfig`, and then its folder.
 
     Raises:
         InputError: if there is no such version, it has the label `stable`, or `models.config` names another model for

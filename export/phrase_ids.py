@@ -38,15 +38,7 @@ def checked_utf8(text: tf.Tensor, name: str, max_tokens: int) -> tf.Tensor:
 
 
 def checked_vector(tensor: tf.Tensor, name: str) -> tf.Tensor:
-    """Checks that a client's tensor has rank 1. Otherwise the call fails with INVALID_ARGUMENT.
-
-    Args:
-        tensor: tensor, of any shape.
-        name: str. Name of the input, for the error.
-
-    Returns:
-        tensor `(n,)`.
-    """
+    """Checks that a client's tensor, which errors name, has rank 1. Otherwise the call fails with INVALID_ARGUMENT."""
     # A server does not check the rank. The placeholder hides the static rank: TensorFlow would remove the check if it
     # knew the rank.
     shape = tf.shape(tf.raw_ops.PlaceholderWithDefault(input=tensor, shape=None))
@@ -103,12 +95,7 @@ class PhraseIds:
         self.resources = [self._table, self._words, *(self.characters.resources if self.characters else ())]
 
     def __call__(self, text: tf.Tensor, name: str) -> Phrases:
-        """Looks up the ids of phrases.
-
-        Args:
-            text: string tensor `(n,)`, checked.
-            name: str. Name of the input, for the error.
-        """
+        """Looks up the ids of checked phrases, strings `(n,)`; errors name the input."""
         tokens, rows = self._tokens(text)
         counts = tf.math.unsorted_segment_sum(tf.ones_like(rows, tf.int32), rows, tf.size(text))
         longest = _largest(counts)

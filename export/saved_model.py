@@ -98,14 +98,9 @@ TEXT = ("TFText", "NormalizeUTF8", "CaseFoldUTF8")
 
 
 def unserved(path: str | os.PathLike[str], text: bool) -> list[str]:
-    """Finds operations and attributes in a graph that a standard TensorFlow Serving may lack or refuse.
+    """Lists operations and attributes in the graph of a version that a standard TensorFlow Serving may lack or refuse.
 
-    Args:
-        path: the folder of a version.
-        text: bool. Whether operations of tensorflow-text are expected.
-
-    Returns:
-        sorted list of str.
+    With `text`, operations of tensorflow-text are expected.
     """
     saved = saved_model_pb2.SavedModel.FromString((pathlib.Path(path) / "saved_model.pb").read_bytes())
     names = set()

@@ -60,15 +60,7 @@ def _distance(parts: Parts, array: npt.NDArray[np.float32]) -> float:
 
 
 def decode_weight(parts: Parts, shape: Sequence[int]) -> npt.NDArray[np.float32]:
-    """Decodes an array; `_decode_weight_in_graph` computes the same, bit by bit.
-
-    Args:
-        parts: dict, from `encode_weight`.
-        shape: tuple of int. Shape of the array.
-
-    Returns:
-        float32 array.
-    """
+    """Decodes an array from the parts of `encode_weight`; `_decode_weight_in_graph` computes the same, bit by bit."""
     values = parts["values"]
     if _is_sparse(parts):
         values = decoded(parts, tuple(shape))
@@ -95,12 +87,7 @@ def _decode_weight_in_graph(parts: Mapping[str, tf.Tensor], shape: Sequence[int]
 
 
 def rounded_model(model: TranslationModel, form: str) -> TranslationModel:
-    """Returns a float32 model with the weights that an export stores in this form.
-
-    Args:
-        model: TranslationModel.
-        form: see `encode_weight`.
-    """
+    """Returns a float32 model with the weights that an export stores in this form, see `encode_weight`."""
     model = model_in_dtype(model, "float32")
     if form == "float32":
         return model
@@ -153,11 +140,7 @@ class StoredWeight(tf.saved_model.experimental.TrackableResource):
 
 
 class StoredWeights:
-    """The weights of a model that are stored in less space; all other weights stay variables.
-
-    Args:
-        model: TranslationModel in float32.
-        form: see `encode_weight`.
+    """The weights of a float32 model that are stored in less space, see `encode_weight`; all others stay variables.
 
     Attributes:
         weights: list of StoredWeight.

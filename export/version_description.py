@@ -42,9 +42,6 @@ class Description(NamedTuple):
 def read_description(version: pathlib.Path) -> Description:
     """Reads a version's description.
 
-    Args:
-        version: pathlib.Path of the version's folder.
-
     Raises:
         InputError: if the description is missing or cannot be parsed.
     """
@@ -74,14 +71,7 @@ def read_description(version: pathlib.Path) -> Description:
 
 
 def version_checksums(version: pathlib.Path) -> dict[str, str]:
-    """Computes the SHA-256 checksums of a version's graph, weights and vocabularies.
-
-    Args:
-        version: pathlib.Path of the version's folder.
-
-    Returns:
-        dict from path within the folder to checksum.
-    """
+    """Computes the SHA-256 checksums of a version's graph, weights and vocabularies, by path within the folder."""
     return {file.relative_to(version).as_posix(): file_checksum(file) for file in sorted(_served_files(version))}
 
 
@@ -89,9 +79,6 @@ def check_unchanged(version: pathlib.Path) -> None:
     """Checks that no file of a version has changed since it was exported.
 
     Versions exported by early versions of this package have no checksums, and pass.
-
-    Args:
-        version: pathlib.Path of the version's folder.
 
     Raises:
         InputError: if a file has changed or is missing, or the description cannot be parsed.
@@ -110,10 +97,6 @@ def check_exported_from(model: TrainedModel, version: pathlib.Path) -> None:
     """Checks that a version was exported from a model, by the checksum of the model's weights.
 
     Versions exported by earlier versions of this package do not have the checksum, and pass.
-
-    Args:
-        model: TrainedModel.
-        version: pathlib.Path of the version's folder.
 
     Raises:
         InputError: for another model, or if its weights or the description cannot be read.

@@ -31,11 +31,7 @@ def versions(export_dir: str | os.PathLike[str]) -> list[int]:
 
 
 def version_folder(export_dir: str | os.PathLike[str], version: int | None = None) -> pathlib.Path:
-    """Returns the folder of a version.
-
-    Args:
-        export_dir: path of the folder of the versions.
-        version: int. Number of the version. Defaults to `None`: the newest.
+    """Returns the folder of a version among those in `export_dir`; without a number, of the newest.
 
     Raises:
         InputError: if there is no such version, or the folder is itself a version.
@@ -79,11 +75,7 @@ def export_folder(export_dir: FilePath) -> Iterator[pathlib.Path]:
 
 
 def check_new_version(export_dir: str | os.PathLike[str], version: int | None) -> None:
-    """Checks that a version may be created.
-
-    Args:
-        export_dir: path of the folder of the versions, which need not exist.
-        version: int. Number of the version; `None` for the next one.
+    """Checks that a version may be created, with this number or the next one, in a folder that need not exist.
 
     Raises:
         InputError: if that version exists, or its number is too small or too large for a server.
@@ -161,11 +153,7 @@ def _remove_abandoned(export_dir: pathlib.Path) -> None:
 
 @contextlib.contextmanager
 def locked(folder: str | os.PathLike[str], wait: bool = True) -> Iterator[None]:
-    """Locks a folder during the `with` block.
-
-    Args:
-        folder: path.
-        wait: bool. Whether to wait while another process holds the lock. Defaults to `True`.
+    """Locks a folder during the `with` block; with `wait`, after another process that holds the lock.
 
     Raises:
         BlockingIOError: if another process holds the lock, and `wait` is false.

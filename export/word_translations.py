@@ -16,10 +16,6 @@ from keras_encdec.text.vocabulary import END, FIRST_WORD, PADDING, SPELLING_WIDT
 class ServedShortlist:
     """Finds the words that may follow, as `LexicalShortlist` does.
 
-    Args:
-        shortlist: LexicalShortlist.
-        vocabulary: Vocabulary of the targets.
-
     Attributes:
         resources: list of the table and the variable that `allowed` uses. They must be saved with it.
     """
@@ -46,14 +42,7 @@ class ServedShortlist:
         self.resources = [self._table, self._rows]
 
     def allowed(self, words: tf.Tensor) -> tf.Tensor:
-        """Returns which ids may follow in the targets of each source.
-
-        Args:
-            words: string tensor `(sources, s)`, padded with "".
-
-        Returns:
-            boolean tensor `(sources, ids)`.
-        """
+        """Returns which ids may follow, `(sources, ids)`, in targets of sources `(sources, s)`, padded with ""."""
         sources = tf.shape(words)[0]
         ids = tf.reshape(tf.gather(self._rows, self._table.lookup(words)), tf.stack([sources, -1]))
         marked = tf.scatter_nd(_with_rows(ids), tf.ones_like(ids), tf.stack([sources, len(self._always)])) > 0

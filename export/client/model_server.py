@@ -141,13 +141,7 @@ class ServerError(Exception):
         super().__init__(f"{code}: {self.message}")
 
     def report(self, server: Server, path: str | os.PathLike[str] | None = None, line: int | None = None) -> InputError:
-        """Makes the error for the user.
-
-        Args:
-            server: the Server that was called.
-            path: the input file. Defaults to `None`: the call did not score lines of a file.
-            line: int. Number of the first line that the call scored. Optional.
-        """
+        """Makes the error for the user, about a server, and about the first line of a file that the call scored."""
         expected, address = "", server.address
         if self.code == "UNAVAILABLE":
             found = f"found the server at {address} unavailable ({self.message})"

@@ -108,11 +108,7 @@ def read_preferences(path: FilePath, model_score: int, encoding: str | None = No
 
 
 def source_count(raw: bytes, lines: InputLines) -> float:
-    """Reads the count of the source from a line: the second count in the fifth field; 0 if there is none.
-
-    Args:
-        raw: bytes. The current line of `lines`.
-        lines: InputLines of the table, for the error.
+    """Reads the source's count from the current line of a table: the second in the fifth field; 0 if there is none.
 
     Raises:
         InputError: if the count is not a finite number.

@@ -120,15 +120,7 @@ def encoder_symbols(directory: ModelDirectory) -> dict[str, Structure]:
 
 
 def word_vectors(directory: ModelDirectory, size: int) -> Vectors | None:
-    """Returns the embeddings of the most frequent source words.
-
-    Args:
-        directory: ModelDirectory.
-        size: int. Number of words, limited to the size of the shortlist.
-
-    Returns:
-        Vectors; `None` for a model whose encoder has no symbol "source.E".
-    """
+    """Returns the embeddings of the most frequent source words; `None` if the encoder has no symbol "source.E"."""
     if "source.E" not in (symbols := encoder_symbols(directory)):
         return None
     words = directory.source_vocabulary.words[:size]
@@ -138,12 +130,7 @@ def word_vectors(directory: ModelDirectory, size: int) -> Vectors | None:
 
 
 def rare_word_vectors(directory: ModelDirectory, words: Sequence[str]) -> Vectors:
-    """Computes the vectors of words from their characters, as the encoder reads words outside its shortlist.
-
-    Args:
-        directory: ModelDirectory of a model that reads characters.
-        words: list of str.
-    """
+    """Computes the vectors of words from their characters, as the encoder reads words outside its shortlist."""
     reader, characters = directory.model.encoder.reader, directory.source_vocabulary.characters
     assert reader is not None and characters is not None
     array = np.zeros((len(words), reader.width), np.float32)

@@ -135,11 +135,7 @@ class Command:
         return flag_values
 
     def help(self, flag_values: flags.FlagValues) -> str:
-        """Returns the text of `--help`: description, usage, example, flags and guide.
-
-        Args:
-            flag_values: the command's flags.
-        """
+        """Returns the text of `--help`: description, usage, example, flags and guide."""
         module = self.module or self.work.__module__
         usage = " ".join([self.name, *(f"--{name}={name.upper()}" for name in self.required), "[flags]"])
         parts = [f"{sys.modules[module].__doc__}".strip(), f"usage: {usage}"]

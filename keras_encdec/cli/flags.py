@@ -55,10 +55,7 @@ def with_text_input(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parsed_weights(texts: Sequence[str]) -> dict[str, list[float]]:
-    """Returns the weights given by --weight, by feature. If a feature is given twice, the last weight counts.
-
-    Args:
-        texts: list of str, such as "LM0=0.5".
+    """Returns the weights given by --weight, such as LM0=0.5, by feature. If one is given twice, the last counts.
 
     Raises:
         UsageError: for a value that is not of the form Name=w.
@@ -72,12 +69,7 @@ def parsed_weights(texts: Sequence[str]) -> dict[str, list[float]]:
 
 
 def warn_of_missing(missing: int, consequence: str) -> None:
-    """Warns on standard error of sentences without hypotheses, if there are any.
-
-    Args:
-        missing: int. Number of such sentences.
-        consequence: str. What happened to them, such as "written as empty lines".
-    """
+    """Warns on standard error of sentences without hypotheses, if there are any, and says what happened to them."""
     if missing:
         from keras_encdec.runtime.progress import counted
 
@@ -88,9 +80,7 @@ def warn_of_missing(missing: int, consequence: str) -> None:
 def define_progress_flags(flag_values: flags.FlagValues, serves: bool = False) -> None:
     """Defines the flags with which a long command records and serves its progress, see `Command`.
 
-    Args:
-        flag_values: defines the flags here.
-        serves: bool. Whether the command serves requests, and so has no progress. Defaults to `False`.
+    A command that serves requests has no progress to record.
     """
     section = "progress"
     if not serves:
@@ -232,11 +222,7 @@ def check_flags_of_choice(
 
 
 class _HyperparameterParser(flags.ArgumentParser):
-    """Parses a hyper-parameter's value: any value that one of its declarations allows.
-
-    Args:
-        parameters: tuple of Hyperparameter, with the same name and type.
-    """
+    """Parses a hyper-parameter's value: any value that one of its declarations, all of one type, allows."""
 
     def __init__(self, parameters: tuple[Hyperparameter, ...]) -> None:
         super().__init__()
@@ -267,12 +253,7 @@ def _value(text: str, parameter: Hyperparameter) -> object:
 
 
 def _help(parameters: Mapping[str, Hyperparameter], configurations: int) -> str:
-    """Returns the help of a flag: its first declaration's help, its defaults, and its owners if not all have it.
-
-    Args:
-        parameters: dict from owner to declaration.
-        configurations: int. Number of all configurations.
-    """
+    """Returns the help of a flag: that of its first declaration, its defaults, and its owners unless they are all."""
     first = next(iter(parameters.values()))
     owners = "" if len(parameters) == configurations else f"For {', '.join(parameters)}: "
     defaults = {owner: _shown(parameter.default) for owner, parameter in parameters.items()}

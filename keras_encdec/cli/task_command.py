@@ -97,22 +97,13 @@ def task_command(
 
 
 def define_task_flag(flag_values: flags.FlagValues, section: str) -> None:
-    """Defines the flag `--task` of a command that opens a trained model.
-
-    Args:
-        flag_values: defines the flag here.
-        section: str. Heading of the flag in `--help`.
-    """
+    """Defines the flag `--task` of a command that opens a trained model, under a heading in `--help`."""
     text = "Task of a model that was trained with --tasks. Default: the main task."
     flags.DEFINE_string("task", None, text, flag_values, module_name=section)
 
 
 def models_of_task(flag_values: flags.FlagValues, models: ModelPaths) -> ModelPaths:
     """Returns the model directories of the task that `--task` names; without the flag, the models as they are given.
-
-    Args:
-        flag_values: the parsed flags.
-        models: path, or list of paths; `None` if none is given.
 
     Raises:
         UsageError: for a task without a model.
@@ -172,11 +163,7 @@ def check_paths(
 def zeros_of_model(path: pathlib.Path) -> tuple[int, int] | None:
     """Counts the zeros of a model, see `count_zeros`, before Keras is imported.
 
-    Args:
-        path: path of the model directory.
-
-    Returns:
-        tuple of two int; `None` for weights that cannot be read, which is reported when the model is loaded.
+    Returns `None` for weights that cannot be read, which is reported when the model is loaded.
     """
     from keras_encdec.model_config import WEIGHTS
     from keras_encdec.sparse_weights import count_zeros  # h5py and NumPy take a tenth of a second

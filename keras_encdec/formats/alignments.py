@@ -145,10 +145,9 @@ def links_line(source_words: Sequence[str], words: Sequence[str], attention: "np
 def weights_line(source_words: Sequence[str], words: Sequence[str], attention: "npt.NDArray[np.floating]") -> str:
     """Formats attention as JSON: "source" and "target", lists of words, and "weights", one row per target token.
 
-    Both lists end with "</s>", the end of sequence. Weights are rounded to six decimals.
+    The arguments are those of `links_line`.
 
-    Args:
-        source_words, words, attention: see `links_line`.
+    Both lists end with "</s>", the end of sequence. Weights are rounded to six decimals.
     """
     weights = [[round(float(weight), 6) for weight in row] for row in attention]
     sides = {"source": [*source_words, END_WORD], "target": [*words, END_WORD]}

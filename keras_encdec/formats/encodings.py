@@ -52,12 +52,7 @@ class FileEncoding:
         return data.decode(self.codec, self.errors)
 
     def decode_line(self, data: bytes, path: FilePath, line: int) -> str:
-        """Decodes a line of a file.
-
-        Args:
-            data: bytes.
-            path: the file, named in errors.
-            line: int. The number of the line.
+        """Decodes a line of a file; errors name the file and the line.
 
         Raises:
             InputError: if no encoding was declared and the bytes are not UTF-8.
@@ -118,11 +113,7 @@ class FileEncoding:
 
 
 def without_mark(raw: bytes, number: int) -> bytes:
-    r"""Returns a line without the byte-order mark that may begin the first line of a file in UTF-8.
-
-    Args:
-        raw: bytes. The line.
-        number: int. Its number, from 1.
+    r"""Returns a line without the byte-order mark that may begin line number 1 of a file in UTF-8.
 
     Example:
 
@@ -206,9 +197,6 @@ def unescape(phrase: str) -> str:
 
 def escape(phrase: str) -> str:
     """Replaces characters with Moses's escapes, the inverse of `unescape`.
-
-    Returns:
-        str. `unescape(escape(phrase))` is `phrase`.
 
     Example:
 

@@ -10,13 +10,7 @@ FORMATS: Registry[PairFormat] = Registry("format")
 
 
 def register_format(new_format: PairFormat) -> PairFormat:
-    """Makes a format available by its name.
-
-    Args:
-        new_format: an instance of a subclass of PairFormat.
-
-    Returns:
-        the format.
+    """Makes a format, an instance of a subclass of PairFormat, available by its name, and returns it.
 
     Raises:
         ValueError: if another format has the name.

@@ -81,13 +81,9 @@ class IniLine:
 
 
 def parse_ini_lines(texts: Iterable[str]) -> list[IniLine]:
-    """Parses the lines of a moses.ini. An unnamed feature is named by its class and a number, counted as by Moses.
+    """Parses the lines of a moses.ini, without line feeds. Those that declare a feature get a `name`.
 
-    Args:
-        texts: iterable of str. All lines of the file, without line feeds.
-
-    Returns:
-        list of IniLine. Those that declare a feature have a `name`.
+    An unnamed feature is named by its class and a number, counted as by Moses.
     """
     lines: list[IniLine] = []
     unnamed: Counter[str] = Counter()

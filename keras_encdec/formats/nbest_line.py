@@ -101,11 +101,7 @@ def _parsed_features(features: bytes) -> list[tuple[str, list[float]]]:
 
 
 def append_features(line: bytes, features: Iterable[tuple[str, str]]) -> bytes:
-    """Adds features at the end of the third field of a line. No other byte changes.
-
-    Args:
-        line: bytes. A line of at least three fields, without its line feed.
-        features: list of `(name, value)`, str.
+    """Adds features, names and values, at the end of the third field of a line. No other byte changes.
 
     Example:
 
@@ -173,11 +169,7 @@ def check_feature_name(name: str, argument: str = "feature_name") -> None:
 
 
 def replace_total(line: bytes, total: str) -> bytes:
-    """Replaces the total, the fourth field of a line. No other byte changes.
-
-    Args:
-        line: bytes. A well-formed line, see `parse_nbest_line`.
-        total: str.
+    """Replaces the total, the fourth field of a well-formed line. No other byte changes.
 
     Example:
 

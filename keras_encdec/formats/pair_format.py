@@ -238,23 +238,12 @@ class PairFormat(abc.ABC):
     def group(self, raw: bytes) -> bytes | None:
         """Returns a key that neighbouring lines share if they must be scored together, such as the id of a sentence.
 
-        Args:
-            raw: bytes. The line.
-
-        Returns:
-            bytes. Defaults to `None`: any lines may be scored together.
+        Defaults to `None`: any lines may be scored together.
         """
         return None
 
     def links(self, record: Record) -> bytes | None:
-        """Returns the word alignment in the line of a record, as links in the format of Moses, `0-0 1-2`.
-
-        Args:
-            record: a well-formed record.
-
-        Returns:
-            bytes; `None` if the line has no alignment.
-        """
+        """Returns the word alignment in the line of a well-formed record, such as `0-0 1-2`; `None` without one."""
         return None
 
     def add_columns(self, record: Record, columns: Sequence[Column], texts: Sequence[str]) -> bytes:
@@ -271,15 +260,7 @@ class PairFormat(abc.ABC):
         raise NotImplementedError(f"no columns can be added to lines of the format {self.name!r}")
 
     def add_neutral_columns(self, record: Record, columns: Sequence[Column]) -> bytes:
-        """Adds neutral columns to the line of a malformed record, or returns it unchanged if it cannot hold them.
-
-        Args:
-            record: a malformed record.
-            columns: list of Column, of kinds in `column_texts`.
-
-        Returns:
-            bytes. The new line without its line feed.
-        """
+        """Adds neutral columns to the line of a malformed record, or returns it unchanged if it cannot hold them."""
         return self.add_columns(record, columns, [self.column_texts[column.kind].neutral for column in columns])
 
     def check_columns(self, reader: RecordReader[Record], columns: Sequence[Column]) -> Iterator[Record]:

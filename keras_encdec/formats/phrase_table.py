@@ -31,14 +31,7 @@ class PhraseTableLine:
         self._end_of_scores = end_of_scores
 
     def append_scores(self, extra: Sequence[str]) -> bytes:
-        """Returns the line with more scores after its own. No other byte changes.
-
-        Args:
-            extra: list of str. The text of each score.
-
-        Returns:
-            bytes. The line, without a line feed.
-        """
+        """Returns the line, without a line feed, with more scores after its own. No other byte changes."""
         if not extra:
             return self.raw
         added = " ".join(extra).encode()  # six times as fast as encoding each score
@@ -47,10 +40,7 @@ class PhraseTableLine:
 
 
 def parse_line(line: bytes) -> PhraseTableLine:
-    """Parses a line of a phrase table.
-
-    Args:
-        line: bytes, without its line feed. A carriage return may end the line.
+    """Parses a line of a phrase table, without its line feed; a carriage return may end it.
 
     Raises:
         MalformedLine: a ValueError with `found` and `expected`, if there are fewer than three fields or no scores, or a
@@ -241,9 +231,6 @@ class PhraseTableReader(RecordReader[PhraseTableRecord]):
 
 def number_of_scores(path: FilePath) -> int:
     """Returns the number of scores on the first line of a phrase table.
-
-    Args:
-        path: the table, plain or gzipped.
 
     Raises:
         InputError: if the table cannot be read or is empty, or its first line is malformed.

@@ -67,12 +67,7 @@ class RecordReader(Generic[LineRecord]):
         self.lines.close()
 
     def _problem(self, error: "MalformedLine | UnicodeDecodeError", lines: InputLines | None = None) -> str:
-        """Counts a malformed line and returns a sentence about its error, or raises the error.
-
-        Args:
-            error: MalformedLine or UnicodeDecodeError.
-            lines: InputLines, the file of the line. Defaults to `self.lines`.
-        """
+        """Counts a malformed line, and returns a sentence about its error, or raises the error."""
         lines = lines or self.lines
         remedy = f", or give --on_error=keep to {self.kept}" if self._on_error else ""
         if isinstance(error, UnicodeDecodeError):

@@ -99,9 +99,6 @@ class LocalProcesses:
 
     If a process is killed, for example because memory is short, another one takes its place and processes its shard
     again.
-
-    Args:
-        number: int. Number of processes.
     """
 
     def __init__(self, number: int) -> None:

@@ -26,9 +26,6 @@ def lazy_imports(package: str) -> None:
     imports. Each import in the block has the form `from module import name as name`. If a name is also the name of a
     submodule, the package exports what the submodule defines, as with a plain import.
 
-    Args:
-        package: str. The package's `__name__`.
-
     Example, in `__init__.py`:
 
         if TYPE_CHECKING:

@@ -131,13 +131,10 @@ def _open_remote_output(url: str, keep: bool) -> Iterator[io.BufferedWriter]:
 
 
 class GzipStream(io.RawIOBase):
-    """Stream that compresses the data written to it.
+    """Stream that compresses the data written to it into another file, which it does not close.
 
     Equal data give equal bytes: the header has no time and no name, and the data are compressed in blocks of a fixed
     size, because the compressed bytes depend on the blocks.
-
-    Args:
-        file: binary file to write to. It is not closed.
     """
 
     def __init__(self, file: io.RawIOBase) -> None:

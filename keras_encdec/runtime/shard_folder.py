@@ -109,11 +109,7 @@ class ShardFolder:
         self.done[shard.number] = record
 
     def read(self, shard: int, number: int) -> bytes:
-        """Returns the result of a shard for one output.
-
-        Args:
-            shard: int. The number of the shard, which is done.
-            number: int. The number of the output, from 0.
+        """Returns the result of a shard that is done for one output; both are numbered from 0.
 
         Raises:
             InputError: if the part is missing or damaged. The shard then no longer counts as done, so that the job does
@@ -130,10 +126,6 @@ class ShardFolder:
 
     def join(self, outputs: Sequence[BinaryIO], number_of_shards: int) -> None:
         """Writes the parts of all shards to the outputs, in order.
-
-        Args:
-            outputs: list of binary files, open for writing.
-            number_of_shards: int.
 
         Raises:
             InputError: see `read`.

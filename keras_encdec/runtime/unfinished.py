@@ -42,16 +42,10 @@ def remove_unfinished() -> None:
 
 @contextlib.contextmanager
 def new_folder(path: FilePath) -> Iterator[pathlib.Path]:
-    """Creates a folder and its missing parents for the `with` block.
+    """Creates a folder and its missing parents for the `with` block; it may already exist.
 
     If the block raises an exception, or `remove_unfinished` is called, those of the new folders that are empty are
     removed.
-
-    Args:
-        path: the folder, which may already exist.
-
-    Yields:
-        pathlib.Path. The folder.
 
     Raises:
         InputError: if the folder cannot be created.
@@ -81,13 +75,10 @@ def _remove_empty(folders: Sequence[pathlib.Path]) -> None:
 
 @contextlib.contextmanager
 def temporary_beside(path: str) -> Iterator[tuple[str, int]]:
-    """Creates a hidden temporary file in the folder of `path`, with the permissions of the umask.
+    """Creates a hidden temporary file in the folder of `path`, an absolute path, with the permissions of the umask.
 
     Temporary files that killed processes left for the same `path` are removed first. A file of a running process is
     locked, and therefore stays. At the end of the block, the temporary file is removed if it still exists.
-
-    Args:
-        path: str. The final path of the file, absolute.
 
     Yields:
         A tuple of the temporary path and a file descriptor to write to, which the block closes.
@@ -106,16 +97,10 @@ def temporary_beside(path: str) -> Iterator[tuple[str, int]]:
 
 @contextlib.contextmanager
 def temporary_folder_beside(path: str) -> Iterator[str]:
-    """Creates a hidden temporary folder in the folder of `path`, for intermediate files of a job.
+    """Creates a hidden temporary folder in the folder of `path`, an absolute path, for intermediate files of a job.
 
     Temporary folders that killed processes left for the same `path` are removed first. A folder of a running process is
     locked, and therefore stays. At the end of the block, the temporary folder is removed with its contents.
-
-    Args:
-        path: str. The path of the job's output file, absolute.
-
-    Yields:
-        str. The temporary folder.
     """
     temporary, descriptor = _temporary_name(path), None
     with unfinished(temporary):

@@ -57,11 +57,10 @@ def search_cycles_rarely() -> None:
 def processes(number: int) -> Iterator[Executor]:
     """Yields an executor with a number of processes, which end at once if the block fails or this process dies.
 
+    With one, this process does the work, as soon as it is submitted.
+
     The processes are spawned, because a process that runs TensorFlow must not be forked. A program that calls this
     function must therefore keep its own work under `if __name__ == "__main__":`.
-
-    Args:
-        number: int. The number of processes. With 1, the work is done in this process, as soon as it is submitted.
 
     Yields:
         `concurrent.futures.Executor`. The functions and arguments submitted to it must be picklable.

@@ -63,11 +63,7 @@ def refusal(status: int, sentence: str, **headers: str) -> JSONResponse:
 
 
 class ResponseHeaders:
-    """Middleware that adds `HEADERS` to every response, so that browsers isolate the page from other sites.
-
-    Args:
-        app: the ASGI application.
-    """
+    """Middleware that adds `HEADERS` to every response, so that browsers isolate the page from other sites."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

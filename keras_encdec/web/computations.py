@@ -81,11 +81,7 @@ MINUTE = 60.0
 
 
 class RequestRate:
-    """Counts the requests of each address within the last minute.
-
-    Args:
-        limit: int. Maximum number of requests from an address in a minute.
-    """
+    """Counts the requests of each address within the last minute, and allows a limited number."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -153,14 +153,7 @@ class Endpoint:
         return {field.name: field for field in (*self.fields, PAGE_FIELD)}
 
     def arguments(self, body: object, limits: RequestLimits) -> dict[str, str | int]:
-        """Converts the body of a request to arguments of the method.
-
-        Args:
-            body: the parsed JSON.
-            limits: RequestLimits.
-
-        Returns:
-            dict from name to value, without the name of the page.
+        """Converts the parsed body of a request to arguments of the method by name, without the name of the page.
 
         Raises:
             InputError: if a field is missing, unknown or out of bounds.

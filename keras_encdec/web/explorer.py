@@ -95,27 +95,14 @@ class Explorer:
         }
 
     def translate(self, source: str, beams: int = BEAMS, best: int = BEST) -> JSONObject:
-        """Finds the best targets, with ln p of each of their tokens.
-
-        Args:
-            source: str.
-            beams: int. See `BeamSampler`. Defaults to `12`.
-            best: int. Number of targets, at most `beams`. Defaults to `5`.
-        """
+        """Finds the best targets, at most `beams`, with ln p of each of their tokens."""
         words = self._source(source)
         [hypotheses] = self._generator.generate_words([words], BeamSampler(beams, num_best=min(best, beams)))
         targets = [target for _, target in self._scored(words, [hypothesis.words for hypothesis in hypotheses])]
         return {"source": self._tokens(words, self._directory.source_vocabulary), "targets": targets}
 
     def sample(self, source: str, samples: int = SAMPLES, best: int = 10, seed: int = 0) -> JSONObject:
-        """Draws targets from the model; those drawn most often come first.
-
-        Args:
-            source: str.
-            samples: int. Number of targets to draw. Defaults to `50`.
-            best: int. Maximum number of distinct targets in the response. Defaults to `10`.
-            seed: int. Random seed. Defaults to `0`.
-        """
+        """Draws targets from the model, and returns the `best` distinct ones: those drawn most often come first."""
         words = self._source(source)
         [drawn] = self._generator.generate_words([words], RandomSampler(samples, seed=seed))
         most = sorted(drawn, key=lambda each: (-each.count, -each.log_prob))[:best]
@@ -129,11 +116,7 @@ class Explorer:
         }
 
     def score(self, source: str, target: str) -> JSONObject:
-        """Computes ln p(target | source), and ln p of each token.
-
-        Args:
-            source, target: str; the target may be empty.
-        """
+        """Computes ln p(target | source), and ln p of each token; the target may be empty."""
         words, predicted = self._source(source), self._words(target)
         [(log_prob, scored)] = self._scored(words, [predicted])
         vocabulary = self._directory.target_vocabulary
@@ -161,12 +144,7 @@ class Explorer:
         }
 
     def neighbours(self, source: str, size: int = NEIGHBOURS) -> JSONObject:
-        """Finds the phrases whose vectors are nearest by cosine similarity.
-
-        Args:
-            source: str.
-            size: int. Maximum number of phrases. Defaults to `10`.
-        """
+        """Finds the phrases, at most `size`, whose vectors are nearest by cosine similarity."""
         nearest = self._neighbourhood.nearest(self._source(source), size)
         return {
             "phrases": self._neighbourhood.encoded,

@@ -88,12 +88,7 @@ ENCODED_TOGETHER = 1024
 
 
 class Neighbourhood:
-    """Finds the phrases with the nearest encoder vectors.
-
-    Args:
-        directory: ModelDirectory.
-        phrases: list of str, words separated by spaces. They are encoded by `steps`.
-    """
+    """Finds the phrases, words separated by spaces, with the nearest encoder vectors; `steps` encodes them."""
 
     def __init__(self, directory: ModelDirectory, phrases: Sequence[str]) -> None:
         self._directory = directory
@@ -114,15 +109,7 @@ class Neighbourhood:
         return sum(map(len, self._arrays))
 
     def nearest(self, words: Sequence[str], size: int) -> list[tuple[str, float]]:
-        """Finds the nearest other phrases by cosine similarity.
-
-        Args:
-            words: list of str, the words of the phrase.
-            size: int. Maximum number of neighbours.
-
-        Returns:
-            list of tuples (phrase, similarity), the nearest first.
-        """
+        """Finds at most `size` other phrases and their cosine similarities, the nearest first."""
         if not self._arrays:
             return []
         vector = self._unit_vectors([" ".join(words)], self._encode_query)[0]

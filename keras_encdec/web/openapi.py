@@ -49,14 +49,7 @@ ERRORS = {
 
 
 def openapi(limits: RequestLimits) -> Schema:
-    """Describes the API in OpenAPI 3.1.
-
-    Args:
-        limits: RequestLimits of the server.
-
-    Returns:
-        dict for JSON.
-    """
+    """Describes the API of a server with these limits in OpenAPI 3.1, for JSON."""
     paths: dict[str, Schema] = {
         "/api/model": {
             "get": {

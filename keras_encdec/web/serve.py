@@ -116,11 +116,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def server_of(app: ASGIApp) -> "_Server":
-    """Makes a server for an application; await its `serve([socket])`. A stop signal ends it, see `_Server`.
-
-    Args:
-        app: ASGI application, from `create_app`.
-    """
+    """Makes a server for an application; await its `serve([socket])`. A stop signal ends it, see `_Server`."""
     configuration = uvicorn.Config(
         app,
         http=TimeLimitedProtocol,

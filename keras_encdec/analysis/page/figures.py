@@ -130,12 +130,7 @@ SHOWN_LETTERS = 16
 
 
 def draw_gates(gates: PhraseGates, order: np.ndarray) -> Figure:
-    """Draws the update and reset gates of all units over a phrase as heat maps.
-
-    Args:
-        gates: PhraseGates.
-        order: int array, indices of the units from top to bottom.
-    """
+    """Draws the update and reset gates over a phrase as heat maps; `order` lists the units from top to bottom."""
     figure = Figure(figsize=(4.4, 3.9), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     for axes, values, title in ((left, gates.update, "update gate z"), (right, gates.reset, "reset gate r")):

@@ -95,12 +95,7 @@ def projector_files(vectors: Vectors) -> dict[str, bytes]:
 
 
 def rare_words_section(vectors: Vectors, rare: int) -> Section:
-    """Writes the nearest neighbours of rare words by their vectors, which are computed from characters.
-
-    Args:
-        vectors: Vectors of rare words, and then of frequent words.
-        rare: int. Number of rare words.
-    """
+    """Writes the nearest neighbours of rare words, the first of the vectors, which are computed from characters."""
     indices, similarities = vectors.neighbours(NEIGHBOURS)
     rows = [
         (vectors.names[row], rank, vectors.names[i], "yes" if i < rare else "no", round(float(similarity), 4))

@@ -27,12 +27,7 @@ DIFFERING = 15
 
 
 def score_section(comparison: ScoreComparison, num_pairs: int) -> Section:
-    """Writes Figure 3: the model's ln p against the table's, and the pairs for which they differ most.
-
-    Args:
-        comparison: ScoreComparison.
-        num_pairs: int. Number of lines of the table that the pairs were drawn from.
-    """
+    """Writes Figure 3: the model's ln p against the table's, and the pairs, a sample of the table, that differ most."""
     title, shown = "Scores (Figure 3)", len(comparison.pairs)
     if not shown:
         return Section("scores", title, fill("no_scores", zero=comparison.left_out))
@@ -117,12 +112,7 @@ def length_section(
 
 
 def bleu_section(whole: float, bins: Sequence[LengthBleu]) -> Section:
-    """Writes BLEU of greedy translations by the length of the source.
-
-    Args:
-        whole: float. BLEU of all sentences, 0 to 100.
-        bins: list of LengthBleu.
-    """
+    """Writes BLEU of greedy translations, of all and by the length of the source."""
     drawing = rendered(draw_bleu(bins, whole), f"BLEU by source length; {whole:.1f} for all sentences")
     rows = [(each.words, each.sentences, round(each.bleu, 2)) for each in bins]
     table = Table("BLEU by source length", ("source words", "sentences", "BLEU"), rows)

@@ -21,12 +21,7 @@ ENDS, EXAMPLES, SHOWN_SPELLED = 8, 5, 100
 
 
 def gate_section(shown: Sequence[PhraseGates], corpus: Sequence[PhraseGates]) -> Section:
-    """Writes heat maps of the gates over phrases, and the statistics of each unit over a corpus.
-
-    Args:
-        shown: list of PhraseGates to draw as heat maps.
-        corpus: list of PhraseGates of the corpus.
-    """
+    """Writes heat maps of the gates over the shown phrases, and the statistics of each unit over a corpus."""
     units = UnitGates.of(corpus)
     order = np.argsort(-units.kept, kind="stable")
     statistics = {
@@ -86,11 +81,7 @@ def _unit_table(caption: str, units: UnitGates, chosen: np.ndarray) -> Table:
 
 
 def attention_section(translations: Sequence[TextHypothesis]) -> Section:
-    """Writes which words of the source the model attends to at each word of its translation.
-
-    Args:
-        translations: list of TextHypothesis, with their attention.
-    """
+    """Writes which words of the source the model attends to at each word of translations that have their attention."""
     pictures, rows = {}, []
     for number, best in enumerate(translations, start=1):
         assert best.attention is not None
@@ -160,11 +151,7 @@ def _trained_words(directory: ModelDirectory) -> set[str] | None:
 
 
 def spelled_words_section(words: Sequence[SpelledWord]) -> Section:
-    """Writes which words a model spelled, and which of them occur in no training target.
-
-    Args:
-        words: list of SpelledWord, in order.
-    """
+    """Writes which words a model spelled, and which of them occur in no training target."""
     header = "word", "times", "in the reference", "in the training targets"
     seen = {True: "yes", False: "no", None: "training data not available"}
     rows = [(word.word, word.count, word.in_references, seen[word.was_trained]) for word in words]

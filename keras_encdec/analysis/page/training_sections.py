@@ -145,11 +145,7 @@ def draw_training(runs: Sequence[TrainingRun], names: Sequence[tuple[str, str]],
 
 
 def pruning_section(shares: Mapping[str, tuple[int, int]]) -> Section:
-    """Writes the share of the weights that is pruned, by class and layer.
-
-    Args:
-        shares: dict from the class's name to the number of its zeros and that of its weights, see `zero_counts`.
-    """
+    """Writes the share of the weights that is pruned, by class and layer, from what `zero_counts` returns."""
     zeros, weights = (sum(column) for column in zip(*shares.values(), strict=True))
     whole = 100 * zeros / weights
     names, percent = list(shares)[::-1], [100 * pruned / size for pruned, size in shares.values()][::-1]

@@ -126,13 +126,7 @@ class DecoderWeights(NamedTuple):
 
 
 def initial_weights(num_scores: int) -> dict[str, list[float]]:
-    """Returns the weights with which Moses begins tuning.
-
-    Args:
-        num_scores: int. Number of scores on each line of the phrase table.
-
-    Returns:
-        dict from str to list of float, by feature.
+    """Returns the weights, by feature, with which Moses begins to tune if a line of the table has `num_scores` scores.
 
     Example:
 

@@ -104,13 +104,9 @@ class TranslationOptionFinder:
         self._options: dict[str, list[PhraseOption]] = {}
 
     def of_sentence(self, words: Sequence[str]) -> dict[tuple[int, int], list[PhraseOption]]:
-        """Returns the options of each phrase that has options, the best first. A word without options is copied.
+        """Maps `(start, end)`, the end exclusive, to the options of that phrase, the best first.
 
-        Args:
-            words: list of str, without escapes.
-
-        Returns:
-            dict from `(start, end)`, the end exclusive, to list of PhraseOption.
+        A word without options is copied.
         """
         spans = {}
         for start in range(len(words)):

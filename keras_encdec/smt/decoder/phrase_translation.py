@@ -63,11 +63,7 @@ class PhraseTranslation:
         )
 
     def line(self, number: int) -> str:
-        """Returns the line of the translation in an n-best list.
-
-        Args:
-            number: int. The number of the sentence, from 0.
-        """
+        """Returns the line of the translation in an n-best list; sentences are numbered from 0."""
         features = " ".join([f"{name}= {' '.join(map(_number, values))}" for name, values in self.features.items()])
         return f"{number} ||| {self.text}  ||| {features} ||| {_number(self.total)} ||| {self.segmentation}".rstrip()
 

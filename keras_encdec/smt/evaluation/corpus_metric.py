@@ -74,12 +74,7 @@ class CorpusMetric:
         return {"bleu": 10, "chrf": 18, "ter": 2}[self.name]
 
     def counts(self, sentence: int, hypothesis: str) -> Array:
-        """Counts what the score of a hypothesis is computed from: float64 array `(size,)`.
-
-        Args:
-            sentence: int. The number of the sentence, from 0.
-            hypothesis: str.
-        """
+        """Counts what the score of a hypothesis of a sentence, numbered from 0, is computed from: array `(size,)`."""
         text = self._metric._preprocess_segment(hypothesis)
         return np.array(self._metric._compute_segment_statistics(text, self._references[sentence]), np.float64)
 
@@ -93,13 +88,9 @@ class CorpusMetric:
         return float(self._metric._compute_score_from_stats(whole).score)
 
     def sentence_scores(self, counts: Array) -> Array:
-        """Computes the scores of single hypotheses, 0 to 1. BLEU is smoothed, see `smoothed_sentence_bleu`.
+        """Computes the scores of single hypotheses, 0 to 1, from counts `(..., size)`.
 
-        Args:
-            counts: array `(..., size)`.
-
-        Returns:
-            float64 array `(...)`.
+        BLEU is smoothed, see `smoothed_sentence_bleu`.
         """
         return smoothed_sentence_bleu(counts) if self.name == "bleu" else self.scores(counts) / 100
 
@@ -169,14 +160,7 @@ def chrf_scores(counts: Array) -> Array:
 
 
 def ter_scores(counts: Array) -> Array:
-    """Computes TER of corpora.
-
-    Args:
-        counts: array `(..., 2)`: edits, and words of the references.
-
-    Returns:
-        float64 array `(...)`, in percent.
-    """
+    """Computes TER of corpora in percent, `(...)`, from counts `(..., 2)`: edits, and words of the references."""
     edits, words = counts[..., 0], counts[..., 1]
     return 100 * np.where(words > 0, edits / np.maximum(words, 1e-300), (edits > 0).astype(np.float64))
 

@@ -78,11 +78,7 @@ class CountSmoothing:
             self._discounts = _kneser_ney_discounts(pairs_by_count)
 
     def probabilities(self, counts: PhraseCounts) -> tuple[Float32, Float32]:
-        """Computes p(f|e) and p(e|f) of phrase pairs.
-
-        Returns:
-            tuple: p(f|e) and p(e|f), float32 arrays with an entry for each pair.
-        """
+        """Computes p(f|e) and p(e|f) of phrase pairs: float32 arrays with an entry for each pair."""
         given_target = given_source = counts.joint
         if self._name == "good_turing":
             given_target = given_source = counts.joint * self._factor(counts.joint)

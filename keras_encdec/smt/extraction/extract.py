@@ -196,12 +196,7 @@ class ExtractionJob:
         self._runs: list[Run] = []
 
     def align(self, batches: int, aligner: str) -> None:
-        """Aligns the sentences in both directions, one process for each direction.
-
-        Args:
-            batches: int. Number of batches.
-            aligner: str. One of `keras_encdec.data.alignment.ALIGNERS`.
-        """
+        """Aligns the sentences in both directions, one process for each direction."""
         work = CountedWork(number_of_rounds(aligner))
         with self._progress(work, "rounds of alignment") as shown:
             futures = [
@@ -222,15 +217,9 @@ class ExtractionJob:
                     shown.add(done_now - shown.count)
 
     def extract(self, lengths: list[int], symmetrization: str, max_length: int) -> int:
-        """Extracts the phrase pairs of all batches.
+        """Extracts the phrase pairs of all batches, of which `lengths` are the numbers of sentence pairs.
 
-        Args:
-            lengths: list of int. Number of sentence pairs in each batch.
-            symmetrization: str. One of `keras_encdec.data.alignment.SYMMETRIZATIONS`.
-            max_length: int. Maximum number of words in a phrase.
-
-        Returns:
-            int. Number of phrase pairs extracted, each counted as often as it occurs.
+        Returns the number of phrase pairs, each counted as often as it occurs.
         """
         step = functools.partial(extract_batch, self._folder, symmetrization=symmetrization, max_length=max_length)
         occurrences = 0
@@ -249,15 +238,7 @@ class ExtractionJob:
         return occurrences
 
     def score(self, file: BinaryIO, smoothing: str) -> int:
-        """Scores the extracted phrase pairs and writes the table.
-
-        Args:
-            file: binary file to write to.
-            smoothing: str. One of `keras_encdec.smt.extraction.count_smoothing.SMOOTHINGS`.
-
-        Returns:
-            int. Number of lines in the table.
-        """
+        """Scores the extracted phrase pairs and writes the table; returns its number of lines."""
         ranges = plan_ranges(self._runs)
         scored = self._score_ranges(ranges)
         rows = np.array([scored_range.rows for scored_range in scored]).reshape(len(ranges), self._partitions)

@@ -56,14 +56,7 @@ class ScoredRange(NamedTuple):
 
 
 def extract_batch(folder: str, number: int, symmetrization: str, max_length: int) -> ExtractedBatch:
-    """Extracts the phrase pairs of a batch of sentences, and removes the batch.
-
-    Args:
-        folder: str. The folder of the SentenceBatches.
-        number: int. The number of the batch.
-        symmetrization: str. See `read_links`.
-        max_length: int. Maximum number of words in a phrase.
-    """
+    """Extracts the phrase pairs of a batch of sentences in the folder of the SentenceBatches, and removes the batch."""
     sentences = [
         (*words, links)
         for words, links in zip(read_pairs(folder, number), read_links(folder, number, symmetrization), strict=True)
@@ -90,13 +83,7 @@ def write_word_pairs(folder: str, word_pairs: WordPairCounts) -> None:
 
 
 def score_range(folder: str, partitions: int, numbered: tuple[int, Range]) -> ScoredRange:
-    """Merges and scores a range, except for the scores that need the counts of its targets.
-
-    Args:
-        folder: str.
-        partitions: int. Number of partitions of the target phrases.
-        numbered: the number of the range, and the Range.
-    """
+    """Merges and scores a range, given with its number, except for the scores that need the counts of its targets."""
     number, part = numbered
     lexical = _lexical_table(folder)
     scored = score_merged(merged(part), lexical)
@@ -108,29 +95,13 @@ def score_range(folder: str, partitions: int, numbered: tuple[int, Range]) -> Sc
 
 
 def count_targets(folder: str, rows: Integers, partition: int) -> None:
-    """Counts the target phrases of a partition.
-
-    Args:
-        folder: str.
-        rows: int64 array `(ranges, partitions)`: the rows of all ScoredRanges.
-        partition: int.
-    """
+    """Counts the target phrases of a partition; `rows`, `(ranges, partitions)`, are those of all ScoredRanges."""
     paths = [targets_path(folder, number) for number in range(len(rows))]
     count_partition(paths, rows, partition, _totals_path(folder, partition))
 
 
 def write_range(folder: str, number: int, rows: Integers, smoothing: CountSmoothing) -> str:
-    """Writes the finished lines of a range.
-
-    Args:
-        folder: str.
-        number: int. The number of the range.
-        rows: int64 array `(ranges, partitions)`, as for `count_targets`.
-        smoothing: CountSmoothing.
-
-    Returns:
-        str. The path of the file.
-    """
+    """Writes the finished lines of a range, and returns the path of the file; `rows` are as for `count_targets`."""
     scored_path, path = os.path.join(folder, f"scored.{number}"), os.path.join(folder, f"table.{number}")
     with open(scored_path, "rb") as file:
         scored, order = pickle.load(file)

@@ -60,12 +60,7 @@ class Range(NamedTuple):
 
 
 def write_runs(keys: Iterable[bytes], path: str) -> list[Run]:
-    """Counts equal keys and writes them to sorted runs.
-
-    Args:
-        keys: iterable of bytes, see `phrase_pair_keys`.
-        path: str. Prefix of the files' names.
-    """
+    """Counts equal keys, see `phrase_pair_keys`, and writes them to sorted runs, whose names begin with `path`."""
     counts: Counter[bytes] = Counter()
     runs: list[Run] = []
     for key in keys:
@@ -111,11 +106,7 @@ def plan_ranges(runs: Sequence[Run]) -> list[Range]:
 
 
 def merged(part: Range) -> Iterator[tuple[bytes, int]]:
-    """Merges the runs of a range and adds up the counts of equal keys.
-
-    Yields:
-        tuple: a key and its count in all runs, in the order of the keys.
-    """
+    """Merges the runs of a range: yields each key and its count in all runs, in the order of the keys."""
     lines: list[bytes] = []
     for path, start, end in part.segments:
         with open(path, "rb") as file:

@@ -83,15 +83,7 @@ def read_vocabulary(folder: str) -> dict[bytes, int]:
 
 
 def align_direction(folder: str, batches: int, direction: str, aligner: str, round_done: Callable[[], None]) -> None:
-    """Aligns all sentences in one direction, and writes the links of each batch.
-
-    Args:
-        folder: str.
-        batches: int. Number of batches.
-        direction: str. One of `DIRECTIONS`.
-        aligner: str. One of `ALIGNERS`.
-        round_done: callable, see `train_aligner`.
-    """
+    """Aligns all sentences in one of `DIRECTIONS`, and writes the links of each batch. See `train_aligner`."""
 
     def pairs(numbers: Iterable[int]) -> Iterator[tuple[list[str], list[str]]]:
         for number in numbers:

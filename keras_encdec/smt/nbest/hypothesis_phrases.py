@@ -40,14 +40,7 @@ class HypothesisPhrases:
         self.recovered = 0
 
     def phrases(self, line: bytes, words: Sequence[str]) -> list[PositionedPhrase]:
-        """Finds the phrases of a hypothesis.
-
-        Args:
-            line: bytes. The line of the hypothesis in the list.
-            words: list of str. The words of the hypothesis.
-
-        Returns:
-            list of PositionedPhrase, in the order of the hypothesis.
+        """Finds the phrases of a hypothesis, in its order, from its line in the list and its words.
 
         Raises:
             MalformedLine: a ValueError with `found` and `expected`, if the phrases are not found.

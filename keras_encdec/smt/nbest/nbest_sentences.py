@@ -35,11 +35,7 @@ class NBestHypothesis:
     parsed: NBestLine
 
     def words(self, encoding: FileEncoding, path: FilePath) -> list[str]:
-        """Returns the words of the hypothesis, without factors and Moses's escapes.
-
-        Args:
-            encoding: FileEncoding of the list.
-            path: path of the list, for errors.
+        """Returns the words of the hypothesis, without factors and Moses's escapes; errors name the path of the list.
 
         Raises:
             InputError: if its bytes are invalid in the encoding.
@@ -73,9 +69,6 @@ class SentenceHypotheses:
 def hypotheses_by_sentence(lines: InputLines) -> Iterator[SentenceHypotheses]:
     """Yields the sentences of an n-best list, one at a time.
 
-    Args:
-        lines: InputLines of the list.
-
     Raises:
         InputError: for a malformed line, and for ids that do not ascend.
     """
@@ -106,10 +99,6 @@ def hypotheses_by_sentence(lines: InputLines) -> Iterator[SentenceHypotheses]:
 
 def with_word_penalty(hypothesis: NBestHypothesis, path: FilePath | None = None) -> NBestHypothesis:
     """Returns a hypothesis with the feature `WordPenalty0`, minus the number of words, added to its line.
-
-    Args:
-        hypothesis: NBestHypothesis.
-        path: path of the n-best list, for errors. Optional.
 
     Raises:
         InputError: if the hypothesis has the feature already.

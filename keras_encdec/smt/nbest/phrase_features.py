@@ -222,12 +222,7 @@ class _FeatureWriter:
     def lines(
         self, source_words: Sequence[str], hypotheses: Sequence[NBestPairRecord], numbers: Sequence[int]
     ) -> list[bytes]:
-        """Returns the lines of all hypotheses of a sentence.
-
-        Args:
-            source_words: list of str. The words of the sentence.
-            hypotheses: list of NBestPairRecord.
-            numbers: list of int. The line number of each hypothesis.
+        """Returns the lines of all hypotheses of a sentence; `numbers` are their line numbers in the list.
 
         Raises:
             InputError: for a hypothesis whose phrases are not found, with `on_error="stop"`.
@@ -260,16 +255,10 @@ class _FeatureWriter:
 
 
 def lowest_sum(source_words: int) -> float:
-    """Returns the lowest sum of log-scores of a hypothesis: the lowest log-score for each word of the sentence.
+    """Returns the lowest sum of log-scores of a hypothesis: -100 for each word of the sentence, or for an empty one.
 
     It is the value of all hypotheses of a sentence if the phrases of none of them are found, so it does not change
     their order. Being the lowest, it is not better than the value of a hypothesis of the sentence in another list.
-
-    Args:
-        source_words: int. Number of words in the sentence.
-
-    Returns:
-        float. -100 for each word; for an empty sentence as for one word.
     """
     return LOWEST_LOG_PROBABILITY * max(source_words, 1)
 

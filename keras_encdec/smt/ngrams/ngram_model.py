@@ -95,14 +95,7 @@ class NgramModel:
             return False
 
     def advance(self, state: "State", word: str) -> tuple[float, "State"]:
-        """Computes the log-probability of a word, and the state after it.
-
-        Args:
-            state: the state of the context.
-            word: str. The word; `</s>` is the end of the sentence.
-
-        Returns:
-            tuple: log10 p, float, and the state after the word.
+        """Computes log10 p of a word after a state, and the state after it; the word `</s>` is the end of the sentence.
 
         Raises:
             InputError: if log10 p is not finite, because of a number such as -1e400 in the file.
@@ -136,9 +129,6 @@ class NgramModel:
 
 def check_ngram_model(path: FilePath) -> None:
     """Checks that kenlm is installed, and that a file begins as an n-gram model does, without reading all of it.
-
-    Args:
-        path: the file, or its URL.
 
     Raises:
         ImportError: if kenlm is not installed.

@@ -89,12 +89,7 @@ class LineScores(NamedTuple):
 
 
 def line_scores(nbest: NBestFeatures, weights: Array, direction: Array) -> LineScores:
-    """Computes the metric's score for the weights `weights + x direction`, for all x.
-
-    Args:
-        nbest: NBestFeatures.
-        weights, direction: float64 arrays `(values,)`.
-    """
+    """Computes the metric's score for the weights `weights + x direction`, arrays `(values,)`, for all x."""
     envelope = upper_envelopes(nbest.totals(weights), nbest.totals(direction), nbest.starts)
     changes = nbest.counts[envelope.after] - nbest.counts[envelope.before]
     total = nbest.counts[envelope.first].sum(axis=0)
@@ -104,10 +99,6 @@ def line_scores(nbest: NBestFeatures, weights: Array, direction: Array) -> LineS
 
 def best_step(nbest: NBestFeatures, weights: Array, direction: Array) -> tuple[float, float]:
     """Finds the x for which the weights `weights + x direction` have the best score.
-
-    Args:
-        nbest: NBestFeatures.
-        weights, direction: float64 arrays `(values,)`.
 
     Returns:
         A tuple of x, in the middle of the best interval (the widest among equals), and the score there.

@@ -55,14 +55,7 @@ class NBestFeatures:
         return not np.array_equal(lowest, highest)
 
     def best(self, weights: Array) -> Indices:
-        """Finds the row of each sentence with the highest weighted sum; among equal sums, the first row.
-
-        Args:
-            weights: float array `(values,)`.
-
-        Returns:
-            int array `(sentences,)`.
-        """
+        """Finds the row of each sentence with the highest weighted sum, `(sentences,)`; of equal sums, the first."""
         totals = self.totals(weights)
         highest = np.maximum.reduceat(totals, self.starts)
         return first_of_each(totals == highest[self.sentence_of], self.starts)
