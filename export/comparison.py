@@ -70,15 +70,7 @@ def random_pairs(directory: ModelDirectory, number: int) -> list[tuple[str, str]
 def pairs_of_words(
     texts: Sequence[tuple[str, str]], tokenization: dict[str, bool] | None
 ) -> list[tuple[list[str], list[str]]]:
-    """Splits texts into words as the exported model does.
-
-    Args:
-        texts: list of pairs, source and target.
-        tokenization: dict of arguments of the exported model's `Tokenizer`; `None` if it reads tokens.
-
-    Returns:
-        list of pairs of lists of words.
-    """
+    """Splits pairs of texts into words as an exported model with this `tokenization`, or with none, does."""
     words = served_words([side for pair in texts for side in pair], tokenization)
     return list(zip(words[::2], words[1::2], strict=True))
 

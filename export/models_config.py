@@ -110,16 +110,7 @@ class ModelsConfig:
         return max(self._model.version_labels.values(), default=0)
 
     def write(self, stable: int | None = None, canary: int | None = None, without: int | None = None) -> pathlib.Path:
-        """Writes the file.
-
-        Args:
-            stable: int. The version with the label `stable`. Defaults to `None`: unchanged.
-            canary: int. The version with the label `canary`. Defaults to `None`: unchanged.
-            without: int. A version that will be removed: its labels are dropped. Optional.
-
-        Returns:
-            path of the file.
-        """
+        """Writes the file, and returns its path. A label that is not given stays, unless its version is `without`."""
         model = self._model
         model.ClearField("model_type")
         model.model_platform = "tensorflow"

@@ -19,13 +19,7 @@ BYTES_PER_TOKEN = 64
 def checked_utf8(text: tf.Tensor, name: str, max_tokens: int) -> tf.Tensor:
     """Checks that a client's strings are UTF-8 of bounded length. Otherwise the call fails with INVALID_ARGUMENT.
 
-    Args:
-        text: string tensor, of any shape.
-        name: str. Name of the input, for the error.
-        max_tokens: int. Maximum number of tokens of a phrase.
-
-    Returns:
-        string tensor `(n,)`.
+    Errors name the input. The result has rank 1.
     """
     limit = max_tokens * BYTES_PER_TOKEN
     text = checked_vector(text, name)

@@ -18,14 +18,7 @@ MAX_PHRASES = 256
 def in_parts(part: Callable[[tf.Tensor, Structure], Structure], lengths: tf.Tensor, results: Structure) -> Structure:
     """Calls `part(indices, results) -> results` for groups of phrases of similar length, at most 256 each.
 
-    Args:
-        part: function that takes int32 indices `(k,)`, the longest phrase first, and the results so far, and returns
-            the new results.
-        lengths: int32 tensor `(n,)`, the length of each phrase.
-        results: structure of tensors, the results before the first group.
-
-    Returns:
-        structure of tensors, the results after the last group.
+    The indices begin with the longest phrase; each call gets the results of the call before it.
     """
     number = tf.size(lengths)
     order = tf.argsort(lengths, direction="DESCENDING", stable=True)

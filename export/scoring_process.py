@@ -59,11 +59,7 @@ def saved_model(path: str, runs: Sequence[Run], text: bool) -> list[list[float]]
 
 
 def model_directory(path: str, pairs: Sequence[tuple[list[str], list[str]]]) -> list[list[float]]:
-    """Scores with a model directory as `encdec-score` does, on the backend that KERAS_BACKEND names.
-
-    Args:
-        path: str. The model directory.
-        pairs: list of pairs of lists of words.
+    """Scores pairs of words with a model directory as `encdec-score` does, on the backend that KERAS_BACKEND names.
 
     Returns:
         list that holds a single list of float: ln p of each pair in nats.
@@ -79,10 +75,7 @@ def model_directory(path: str, pairs: Sequence[tuple[list[str], list[str]]]) -> 
 def main(function: str, *import_path: str) -> None:
     """Calls a function of this module.
 
-    Args:
-        function: str. Its name.
-        *import_path: `sys.path` of the process that started this one, so that the function imports the same copy of
-            this package. By default, `sys.path` stays as it is.
+    With the `sys.path` of the process that started this one, the function imports the same copy of this package.
     """
     sys.path[:] = import_path or sys.path
     request = json.load(sys.stdin)

@@ -21,13 +21,9 @@ DRAWS = 1 << 24
 
 
 def target_limits(lengths: tf.Tensor) -> tf.Tensor:
-    """Computes the maximum number of target tokens for each source, as `decoding` does, with the end of sequence.
+    """Computes the maximum number of target tokens for each source, as `decoding` does: int32 tensors `(sources,)`.
 
-    Args:
-        lengths: int32 tensor `(sources,)`, the number of tokens of each source, with the end of sequence.
-
-    Returns:
-        int32 tensor `(sources,)`.
+    Both numbers, of source tokens and of target tokens, count the end of sequence.
     """
     words = tf.cast(lengths - 1, tf.float32)
     limits = tf.maximum(SHORTEST_LIMIT, tf.cast(tf.math.ceil(LENGTH_FACTOR * words), tf.int32)) + 1
@@ -271,15 +267,9 @@ def _draws(seeds: tf.Tensor, t: tf.Tensor, rows: int) -> tf.Tensor:
 
 
 def alignment_text(ids: tf.Tensor, links: tf.Tensor) -> tf.Tensor:
-    """Writes the source word that each target word is linked to in Moses's format: "0-0 2-1".
+    """Writes the source word that each target word is linked to in Moses's format, `(sources, results)`: "0-0 2-1".
 
-    Args:
-        ids: int32 tensor `(sources, results, t)`, closed by the end of sequence and padded.
-        links: int32 tensor `(sources, results, t)`: the source position of each target word; negative ones are not
-            written.
-
-    Returns:
-        string tensor `(sources, results)`: links `source-target`, counted from 0, in the order of the target.
+    Links with negative source positions are not written.
     """
     is_word = (ids != END) & (ids != PADDING) & (links >= 0)
     position = tf.broadcast_to(tf.range(tf.shape(ids)[2]), tf.shape(ids))

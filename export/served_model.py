@@ -170,9 +170,7 @@ class ServedModel:
     def _encode_distinct(self, text: tf.Tensor) -> tuple[tf.Tensor, Tensors, tf.Tensor, tf.Tensor]:
         """Encodes each distinct phrase once.
 
-        Returns:
-            tuple: the distinct phrases, their `encoded`, their lengths, and the index of each phrase among the distinct
-            ones.
+        Returns the distinct phrases, their `encoded`, their lengths, and the index of each phrase among them.
         """
         text, text_index = tf.unique(self._text(text, self._read_side))
         phrases = self._read_ids(text, self._read_side)

@@ -21,7 +21,7 @@ _SHIFTS = np.arange(7, -1, -1, dtype=np.uint8)
 
 
 def encode_weight(array: npt.NDArray[np.float32], form: str) -> dict[str, np.ndarray]:
-    """Encodes an array.
+    """Encodes an array in one of these forms, as parts for `decode_weight`.
 
         float32    the elements
         bfloat16   the elements, rounded to 8 bits of precision
@@ -29,13 +29,6 @@ def encode_weight(array: npt.NDArray[np.float32], form: str) -> dict[str, np.nda
 
     Only matrices are rounded: biases and other vectors stay as they are. Zeros are left out where that makes an array
     smaller, see `keras_encdec.sparse_weights`.
-
-    Args:
-        array: float32 array.
-        form: "float32", "bfloat16" or "int8".
-
-    Returns:
-        dict of the parts that `decode_weight` takes.
     """
     parts: dict[str, np.ndarray] = {"values": array}
     if array.ndim > 1 and form == "bfloat16":
@@ -107,10 +100,6 @@ class StoredWeight(tf.saved_model.experimental.TrackableResource):
     """A weight that is restored from its parts when the exported model is loaded.
 
     A server keeps both the parts and the weight in memory.
-
-    Args:
-        parts: dict, from `encode_weight`.
-        shape: tuple of int. Shape of the weight.
 
     Attributes:
         parts: dict of tf.Variable. They must be saved with the functions that use the weight.

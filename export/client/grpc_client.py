@@ -74,15 +74,7 @@ class GrpcClient:
         self._predictions, self._models = PredictionServiceStub(self._channel), ModelServiceStub(self._channel)
 
     def predict(self, signature: str, inputs: dict[str, list[bytes]], outputs: list[str]) -> dict[str, np.ndarray]:
-        """Calls a signature.
-
-        Args:
-            signature: str. Its name.
-            inputs: dict from name to list of bytes.
-            outputs: list of str, names of float32 or int32 outputs.
-
-        Returns:
-            dict from name to array.
+        """Calls a signature with strings by the name of an input; returns its outputs of these names, float32 or int32.
 
         Raises:
             ServerError: if the call fails.

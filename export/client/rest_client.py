@@ -20,11 +20,7 @@ _CODES = {400: "INVALID_ARGUMENT", 404: "NOT_FOUND", 503: "UNAVAILABLE", 504: "D
 class RestClient:
     """Calls a model that TensorFlow Serving serves, as `GrpcClient` does, by HTTP and JSON.
 
-    Args:
-        address: str. URL, such as "http://localhost:8501".
-        model: ModelName.
-        deadline: float. Seconds that a call may take.
-        connections: int. Number of connections that are kept open for later calls.
+    It keeps a number of connections open for later calls.
     """
 
     def __init__(self, address: str, model: ModelName, deadline: float, connections: int) -> None:

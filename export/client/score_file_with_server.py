@@ -123,12 +123,6 @@ _PAUSES = (0.05, 0.1, 0.2)
 class ServedLines:
     """Adds scores to lines. When the server refuses a group of lines, it sends each half again to find the bad ones.
 
-    Args:
-        scorer: RecordScorer of a ServedScorer.
-        server: Server, for error messages.
-        path: the input file, for error messages.
-        keep: bool. Whether a refused line gets the neutral score; otherwise it is an error.
-
     Attributes:
         refused: int. Number of refused lines so far that got the neutral score.
     """
@@ -139,13 +133,7 @@ class ServedLines:
         self._lock = threading.Lock()
 
     def __call__(self, window: tuple[int, Sequence[Record]]) -> list[list[bytes]]:
-        """Adds scores to the lines of records.
-
-        Args:
-            window: `(line, records)`: the number of the first line, and the records of consecutive lines.
-
-        Returns:
-            list that holds a single list of bytes: the lines, without line feeds.
+        """Adds scores to the lines of records, which come with the number of the first line.
 
         Raises:
             InputError: if the server fails or, unless `keep` is set, refuses a line.

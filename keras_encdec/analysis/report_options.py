@@ -65,14 +65,9 @@ _LINK = re.compile(rb'<a href="((?:tables|figures|projector)(?:/\w+)+\.(?:tsv|sv
 def report_folder(output: FilePath, earlier: Collection[str] = ()) -> Iterator[pathlib.Path]:
     """Creates the folder of a report, and locks it: two reports at a time would mix their files.
 
+    The block may remove files of an earlier report. After an exception, a new folder that is still empty is removed.
+
     If the `with` block raises an exception, a new folder that is still empty is removed again.
-
-    Args:
-        output: path or URL of the folder.
-        earlier: the files of an earlier report in it, which the block may remove. Defaults to none.
-
-    Yields:
-        pathlib.Path. The folder.
 
     Raises:
         InputError: if `output` is a file, if the folder cannot be created, or if another report is being written to it.
@@ -86,13 +81,7 @@ def report_folder(output: FilePath, earlier: Collection[str] = ()) -> Iterator[p
 
 
 def files_of_earlier_report(output: FilePath) -> set[str]:
-    """Lists the files of the report in a folder, which its page names.
-
-    Args:
-        output: path or URL of the folder, which need not exist.
-
-    Returns:
-        set of paths relative to the folder, without that of the page; empty without a page.
+    """Lists the files of the report in a folder, which its page names, as paths relative to it; none without a page.
 
     Raises:
         InputError: if the page is not that of a report.

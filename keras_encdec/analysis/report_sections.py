@@ -102,12 +102,7 @@ class ReportSections:
         target: FilePath | None,
         runs: Sequence[TrainingRun],
     ) -> Iterator[Section]:
-        """Yields the sections in order, without those whose input is not given.
-
-        Args:
-            phrase_table, source, target: files, see `report`; `None` for those that are not given.
-            runs: list of TrainingRun.
-        """
+        """Yields the sections in order, without those whose input is `None`."""
         options, sample = self._options, None
         sentences, references = self._sentences(source, target)
         if phrase_table is not None:

@@ -129,21 +129,12 @@ class BinnedScores:
 
 
 def scores_by_length(lengths: ArrayLike, scores: np.ndarray) -> BinnedScores:
-    """Bins scores by length: one bin for each length below 60 words, and one for 60 or more.
-
-    Args:
-        lengths: list or array of n int, numbers of words.
-        scores: float array `(n,)`, ln p per token.
-    """
+    """Bins ln p per token by length: one bin for each length below 60 words, and one for 60 or more."""
     return _binned(np.minimum(np.asarray(lengths), LONGEST), scores)
 
 
 def scores_by_frequency(frequencies: ArrayLike, scores: np.ndarray) -> BinnedScores:
-    """Bins scores by frequency: 1, 2 to 3, 4 to 7 and so on.
-
-    Args:
-        frequencies: list or array of n float, 1 or more.
-        scores: float array `(n,)`, ln p per token.
+    """Bins ln p per token by frequency, 1 or more: 1, 2 to 3, 4 to 7 and so on.
 
     Example:
 

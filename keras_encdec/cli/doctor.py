@@ -24,11 +24,7 @@ class DoctorOptions(DiagnosisOptions):
 
 
 class _SectionPrinter:
-    """Prints each section when it is done, one value per line.
-
-    Args:
-        paths: list of str. The labels of the sections that share one heading.
-    """
+    """Prints each section when it is done, one value per line. Those of paths share one heading."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._title, self._paths = "", paths

@@ -86,9 +86,7 @@ class Interruption:
     def _watch(self, received: int, errors: int) -> None:
         """Runs in a thread, which notices signals even while the main thread is in a library call.
 
-        Args:
-            received: descriptor from which the numbers of signals are read.
-            errors: descriptor to write messages to.
+        It reads the numbers of signals from one descriptor, and writes messages to another.
         """
         was_signalled = False
         while True:

@@ -44,14 +44,7 @@ class LinksLine(NamedTuple):
     line: int
 
     def parse(self, source_words: int, target_words: int) -> Links:
-        """Parses the links.
-
-        Args:
-            source_words: int. Number of words in the source.
-            target_words: int. Number of words in the target.
-
-        Returns:
-            list of pairs of source position and target position, in the order of the line, without duplicates.
+        """Parses the links of a pair of sentences of these lengths, in the order of the line, without duplicates.
 
         Raises:
             InputError: if a link is malformed, or a position is beyond the end of the source or the target.
@@ -103,11 +96,7 @@ def embedded_links(reader: RecordReader[Record], pair_format: PairFormat) -> Ite
 
 
 def links_from_file(reader: RecordReader[Record], path: FilePath) -> Iterator[tuple[Record, LinksLine]]:
-    """Yields each well-formed record of a reader, with its line in a file of links.
-
-    Args:
-        reader: RecordReader of the pairs.
-        path: the file of links, plain or gzipped; its n-th line belongs to the n-th pair.
+    """Yields each well-formed record of a reader, with the line of the same number in a file of links.
 
     Raises:
         InputError: if one of the two files has more lines than the other or cannot be read.

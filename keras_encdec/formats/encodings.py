@@ -124,14 +124,7 @@ def without_mark(raw: bytes, number: int) -> bytes:
 
 
 def undecodable(error: UnicodeDecodeError, path: FilePath, line: int, remedy: str = "") -> InputError:
-    """Returns the error about bytes that are not UTF-8 in a file without a declared encoding.
-
-    Args:
-        error: UnicodeDecodeError.
-        path: the file.
-        line: int. The number of the line.
-        remedy: str. What else the user can do. Optional.
-    """
+    """Returns the error about bytes that are not UTF-8 in a line of a file without a declared encoding."""
     data, start = error.object, error.start
     around = data[max(0, start - 12) : start + 12].decode("ascii", "backslashreplace")
     return InputError(

@@ -280,11 +280,7 @@ def tuned_mask(feature: IniLine, number: int) -> list[bool]:
 
 
 def weights_text(weights: Weights, comment: str = "") -> str:
-    """Formats weights as lines that `read_weights` reads.
-
-    Args:
-        weights: dict from str to list of float.
-        comment: str. A comment for the first line. Optional.
+    """Formats weights as lines that `read_weights` reads, below a comment, if there is one.
 
     Example:
 

@@ -13,12 +13,6 @@ def split_tokens(text: AnyStr) -> list[AnyStr]:
     Any other white space, such as a vertical tab, a form feed or a no-break space, is part of a token. Remove the
     carriage return at the end of a line first.
 
-    Args:
-        text: str or bytes.
-
-    Returns:
-        list of str or bytes, empty for an empty line.
-
     Example:
 
     >>> split_tokens(" le\tchat  10\u00a0000 ")
@@ -36,11 +30,7 @@ LARGEST = 1e30
 
 
 def finite_number(text: bytes | str, largest: float = math.inf) -> float:
-    """Parses a number in a text file.
-
-    Args:
-        text: bytes or str.
-        largest: float. The largest allowed absolute value. Defaults to infinity: any finite number.
+    """Parses a number, whose absolute value may be bounded, in a text file.
 
     Raises:
         ValueError: if the text is not a number, or the number is too large, such as 1e400.

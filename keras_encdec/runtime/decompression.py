@@ -12,17 +12,10 @@ _WINDOW_BITS = 31
 
 
 def decompressed(file: io.BufferedReader, size: int) -> Iterator[bytes]:
-    """Decompresses a gzip file of one or more members.
+    """Decompresses a gzip file of one or more members; reads, and yields, at most `size` bytes at once.
 
     The file objects of `gzip` and `isal` are not used because they lose the last block of a truncated file, and with it
     the number of the line where the file breaks off.
-
-    Args:
-        file: binary file with `read1`.
-        size: int. The maximum number of bytes to read, and to yield, at once.
-
-    Yields:
-        bytes, never empty.
 
     Raises:
         BrokenGzip: if the data end early or are corrupt. All data before that are yielded first.
@@ -59,12 +52,4 @@ def _member(file: io.BufferedReader, size: int, data: bytes) -> Generator[bytes,
 
 
 class BrokenGzip(ValueError):
-    """Error: the data are not a complete gzip file.
-
-    Args:
-        found: str. What was found.
-    """
-
-    def __init__(self, found: str) -> None:
-        super().__init__(found)
-        self.found = found
+    """Error: the data are not a complete gzip file. It says what was found."""

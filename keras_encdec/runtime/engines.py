@@ -43,16 +43,9 @@ class Engine(Protocol):
 def completed(
     executor: Executor, function: Callable[[Item], Result], items: Iterable[Item], ahead: int
 ) -> Iterator[tuple[Item, Result]]:
-    """Calls a function on items in an executor and yields the results in the order in which they are done.
+    """Calls a function on items in an executor, and yields items and results in the order in which they are done.
 
-    Args:
-        executor: `concurrent.futures.Executor`.
-        function: callable that takes one item.
-        items: iterable, read as far as needed.
-        ahead: int. The maximum number of items that are submitted and not yet yielded.
-
-    Yields:
-        tuples of an item and its result.
+    At most `ahead` items are submitted and not yet yielded.
     """
     pending: dict[Future[Result], Item] = {}
 

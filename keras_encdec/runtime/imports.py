@@ -78,10 +78,7 @@ def check_extra(extra: str, user: str, *libraries: str) -> None:
 
 
 def import_sacrebleu(otherwise: str = "") -> ModuleType:
-    """Imports sacrebleu, which belongs to the extra `smt`.
-
-    Args:
-        otherwise: str. What the user can do instead of installing it, with a comma at the start. Defaults to nothing.
+    """Imports sacrebleu, which belongs to the extra `smt`; `otherwise`, after a comma, says what else the user can do.
 
     Raises:
         ImportError: if it is not installed.

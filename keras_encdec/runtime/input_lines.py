@@ -225,7 +225,7 @@ class InputLines:
                 return next(self._blocks, b"")
         except BrokenGzip as error:
             expected, remedy = "expected a complete gzip file", "copy or make the file again"
-            raise InputError(error.found, expected, remedy, self.path, place) from error
+            raise InputError(f"{error}", expected, remedy, self.path, place) from error
 
     def _iterate(self) -> Generator[bytes]:
         number, pending, held = self.line_number, [], 0
@@ -281,12 +281,7 @@ def unequal_lines(
     *,
     remedy: str = "make the n-th line of the targets the translation of the n-th line of the sources",
 ) -> InputError:
-    """Makes the error for two files with different numbers of lines. It reads both to the end to count them.
-
-    Args:
-        first, second: InputLines of the files; the error is about the first.
-        remedy: str. What the user can do. Defaults to that for files of sources and targets.
-    """
+    """Makes the error for two files, about the first, with different numbers of lines. It reads both to the end."""
     counts = [_count_to_end(lines) for lines in (first, second)]
     return InputError(
         f"found {counts[0]} lines, and {counts[1]} lines in {second.path}",

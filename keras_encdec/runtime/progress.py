@@ -158,11 +158,7 @@ class ReadingProgress(Progress):
 
 
 def counted(count: int, unit: str) -> str:
-    """Returns a number with its unit, in the singular for one.
-
-    Args:
-        count: int.
-        unit: str, in the plural. Its first word that ends in "s" is the one that changes.
+    """Returns a number with its unit, given in the plural; for one, its first word that ends in "s" is changed.
 
     Example:
 

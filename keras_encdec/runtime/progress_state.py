@@ -125,13 +125,7 @@ class ProgressRecord:
         self._keep()
 
     def begin(self, unit: str, done: int = 0, share: float = 0.0) -> None:
-        """Begins a step.
-
-        Args:
-            unit: str. What is counted.
-            done: int. Units that were done before, by an earlier process. Defaults to `0`.
-            share: float. Share of the step that was done before. Defaults to `0`.
-        """
+        """Begins a step, of which an earlier process may have done some units, a share of the step."""
         self._begin = (time.monotonic(), done, share)
         self._change(step=self.state.step + 1, unit=unit, done=done, total=None, rate=0.0, eta_seconds=None)
         self._keep()

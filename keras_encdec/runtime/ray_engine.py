@@ -102,13 +102,7 @@ class RayActors:
 
 
 class _Actors:
-    """Actors at work on shards.
-
-    Args:
-        new_actor: callable that starts an actor.
-        opener: reference to the pickled WorkOpener in Ray's object store.
-        shards: iterable of Shard.
-    """
+    """Actors at work on shards; the pickled WorkOpener is in Ray's object store."""
 
     def __init__(self, new_actor: Callable[[], Any], opener: "ray.ObjectRef", shards: Iterable[Shard]) -> None:
         self._new_actor, self._opener = new_actor, opener

@@ -177,14 +177,9 @@ def is_remote_file(url: str) -> bool:
 
 
 def remote_sizes(url: str, deep: bool = True) -> dict[str, int]:
-    """Lists the files of a remote folder.
+    """Lists the files of a remote folder, and those in its folders if `deep`, by name with their sizes in bytes.
 
-    Args:
-        url: str.
-        deep: bool. Whether to list the files in its folders, too. Defaults to `True`.
-
-    Returns:
-        dict from the name of a file, relative to the folder, to its size in bytes; empty if there is no such folder.
+    Names are relative to the folder. Without such a folder, the result is empty.
 
     Raises:
         InputError: if it is a file, or the store refuses.
@@ -202,12 +197,7 @@ def remote_sizes(url: str, deep: bool = True) -> dict[str, int]:
 
 
 def fetch(url: str, path: pathlib.Path, size: int | None = None) -> None:
-    """Copies a remote file to this machine, into a folder that is created if it is missing.
-
-    Args:
-        url: str.
-        path: pathlib.Path of the copy.
-        size: int. Its size in bytes. Defaults to `None`: the store is asked for it.
+    """Copies a remote file, of the given size if it is known, to this machine, and creates the folder of the copy.
 
     Raises:
         InputError: if there is no such file, it cannot be read, or it has another size.

@@ -86,13 +86,7 @@ def processes(number: int) -> Iterator[Executor]:
 def child_processes(number: int, begin: Callable[..., object] | None = None, *arguments: object) -> Iterator[Executor]:
     """Yields an executor with a number of child processes, as `processes` does, even if the number is 1.
 
-    Args:
-        number: int. The number of processes.
-        begin: callable that each process calls first. Defaults to `None`: nothing.
-        *arguments: its arguments, picklable.
-
-    Yields:
-        `concurrent.futures.Executor`.
+    Each process first calls `begin` with the arguments, which are picklable.
 
     Raises:
         BrokenProcessPool: if a process was killed.
@@ -200,14 +194,7 @@ def in_order(
 ) -> Iterator[Result]:
     """Calls a function on items in an executor and yields the results in the items' order.
 
-    Args:
-        executor: `concurrent.futures.Executor`.
-        function: callable that takes one item.
-        items: iterable, read as far as needed.
-        ahead: int. The number of further items that are submitted before waiting for the result of an item.
-
-    Yields:
-        the results of the function.
+    Items are read as far as needed: `ahead` further ones are submitted before it waits for the result of an item.
     """
     pending: collections.deque[Future[Result]] = collections.deque()
     try:
@@ -235,13 +222,9 @@ FormerHandler = Handler | int | None
 def handle_stop_signals(handler: Handler) -> dict[int, FormerHandler]:
     """Sets the handler of all stop signals, except of a hang-up that is ignored, as under nohup.
 
+    Returns the former handlers, for `restore_handlers`.
+
     Outside the main thread it does nothing, because only the main thread can set handlers.
-
-    Args:
-        handler: callable that takes the signal's number and the interrupted frame.
-
-    Returns:
-        dict from a signal to its former handler, for `restore_handlers`.
     """
     if threading.current_thread() is not threading.main_thread():
         return {}

@@ -7,9 +7,7 @@ from collections.abc import Iterable, Sequence
 class OccurringPhrases:
     """The phrases that occur in sentences, without a copy of each: in the memory of the sentences' suffixes.
 
-    Args:
-        sentences: iterable of list of str, their words.
-        longest: int. Maximum number of words in a phrase. Defaults to `None`: no limit.
+    With `longest`, it is the maximum number of words in a phrase.
 
     Example:
 

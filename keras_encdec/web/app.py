@@ -51,13 +51,7 @@ class JSONResponse(Response):
 
 
 def refusal(status: int, sentence: str, **headers: str) -> JSONResponse:
-    """Makes the response that refuses a request.
-
-    Args:
-        status: int. HTTP status.
-        sentence: str. The reason, in a sentence.
-        **headers: additional headers, with underscores for the hyphens in their names.
-    """
+    """Makes the response that refuses a request. The names of headers have underscores in place of hyphens."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return JSONResponse({"error": sentence}, status, {**HEADERS, **named})
 

@@ -88,11 +88,7 @@ class RequestRate:
         self._times: dict[str, collections.deque[float]] = {}
 
     def wait(self, address: str) -> float:
-        """Counts a request from an address if it is within the limit.
-
-        Returns:
-            float. Seconds until a request would be within the limit; 0 if this one is.
-        """
+        """Counts a request from an address if it is within the limit; else returns the seconds until one would be."""
         now = time.monotonic()
         if address not in self._times:  # forget addresses without recent requests
             self._times = {name: times for name, times in self._times.items() if times[-1] > now - MINUTE}

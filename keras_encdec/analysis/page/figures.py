@@ -80,12 +80,7 @@ def literal(text: str) -> str:
 
 
 def rendered(figure: Figure, description: str = "", caption: str = "") -> Drawing:
-    """Renders a figure as SVG and PNG.
-
-    Args:
-        figure: Figure.
-        description, caption: str, see `Drawing`. Default to none, for a figure that is not in the page.
-    """
+    """Renders a figure as SVG and PNG. One that is not in the page needs no description."""
     svg, png = io.BytesIO(), io.BytesIO()
     with drawing_style(), warnings.catch_warnings():
         # The font has a box for a missing glyph.
@@ -168,12 +163,7 @@ def draw_gate_values(gates: Sequence[PhraseGates]) -> Figure:
 
 
 def draw_attention(source: Sequence[str], target: Sequence[str], weights: np.ndarray) -> Figure:
-    """Draws the attention of each target token to the source tokens as a heat map.
-
-    Args:
-        source, target: lists of str, words without the end of sequence.
-        weights: float array `(target + 1, source + 1)`.
-    """
+    """Draws the attention `(target + 1, source + 1)` of each target token to the source tokens as a heat map."""
     columns, rows = len(source) + 1, len(target) + 1
     figure = Figure(figsize=(max(3.4, 0.24 * columns + 2.2), max(3.0, 0.21 * rows + 1.5)), layout="constrained")
     axes = figure.subplots()

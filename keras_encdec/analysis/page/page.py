@@ -89,11 +89,7 @@ DARK = {
 
 
 def adaptive(svg: bytes) -> bytes:
-    """Adds dark colours to an SVG image, which a browser uses where the page is dark.
-
-    Args:
-        svg: bytes. A figure that matplotlib wrote, with its colours in `style` attributes.
-    """
+    """Adds dark colours to an SVG image of matplotlib, which a browser uses where the page is dark."""
     rules = "".join(
         f'[style*="{kind}: {light}"]{{{kind}:{dark}!important}}'
         for light, dark in DARK.items()

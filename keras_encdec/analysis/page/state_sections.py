@@ -119,12 +119,7 @@ def spelled_words(
 ) -> list[SpelledWord]:
     """Collects the words of translations that a model spelled: those outside its shortlist.
 
-    Args:
-        directory: ModelDirectory of a model that spells words.
-        translations, references: list of n lists of words.
-
-    Returns:
-        list of SpelledWord: first those that occur in no training target, then the most frequent ones.
+    Those that occur in no training target come first, then the most frequent ones.
     """
     known, trained = set(directory.target_vocabulary.words), _trained_words(directory)
     counts: collections.Counter[str] = collections.Counter()

@@ -54,13 +54,7 @@ class TrainingRun:
 
 
 def read_training_run(folder: FilePath) -> TrainingRun | None:
-    """Reads the history of a training run.
-
-    Args:
-        folder: model directory, or the name of a packaged model.
-
-    Returns:
-        TrainingRun; `None` if the directory has no history, such as a copy for scoring.
+    """Reads the history of a training run; returns `None` for a directory without it, such as a copy for scoring.
 
     Raises:
         InputError: if there is no such directory, or its history is invalid.

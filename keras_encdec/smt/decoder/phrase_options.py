@@ -47,13 +47,7 @@ class PhraseOption(NamedTuple):
 def read_phrases(
     records: Iterable[PhraseTableRecord], lines: InputLines, sources: OccurringPhrases, shown: Progress
 ) -> PhraseTable:
-    """Reads the lines of a phrase table that translate given phrases.
-
-    Args:
-        records: iterable of the records of the table.
-        lines: InputLines of the table, for errors.
-        sources: OccurringPhrases of the sentences, without escapes.
-        shown: Progress, which counts the lines.
+    """Reads the lines of a phrase table that translate given phrases; errors name the place in `lines`.
 
     Raises:
         InputError: if the table cannot be read, or has a negative score.
@@ -83,13 +77,9 @@ def read_phrases(
 
 
 class TranslationOptionFinder:
-    """Makes the translation options of sentences.
+    """Makes the translation options of sentences: of each phrase those with the best estimates.
 
-    Args:
-        phrases: PhraseTable.
-        model: NgramModel. Its words may have Moses's escapes or not.
-        weights: DecoderWeights.
-        table_limit: int. Maximum number of options of a phrase: those with the highest estimates. 0 means no limit.
+    With a `table_limit` of 0, it makes all. The words of the model may have Moses's escapes or not.
     """
 
     def __init__(

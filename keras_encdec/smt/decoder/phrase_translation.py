@@ -85,14 +85,9 @@ _DERIVATIONS_OF_EACH = 20
 
 
 def distinct_derivations(goal: SearchNode, number: int) -> Iterator[list[Arc]]:
-    """Yields the derivations with the highest scores whose texts differ, the best first.
+    """Yields derivations whose texts differ, in the order of the target, those with the highest scores first.
 
-    Args:
-        goal: SearchNode, at which the translations of a whole sentence end.
-        number: int. Maximum number of derivations. There may be fewer, as at most 20 times this number are examined.
-
-    Yields:
-        list of Arc, in the order of the target.
+    There may be fewer than `number`, as at most 20 times this number are examined.
     """
     texts: set[str] = set()
     for rank in range(number * _DERIVATIONS_OF_EACH):
@@ -117,11 +112,9 @@ def _derivation(node: SearchNode, rank: int) -> list[Arc]:
 
 
 def _ranked(node: SearchNode, rank: int) -> tuple[float, int, int] | None:
-    """Computes the derivation of a rank when it is needed, by algorithm 3 of Huang and Chiang, 2005 (W05-1506).
+    """Computes the derivation of a rank, from 0, when it is needed: all lower ranks are computed by then, or none.
 
-    Args:
-        node: SearchNode. Either all lower ranks have been computed, or none.
-        rank: int, from 0.
+    This is algorithm 3 of Huang and Chiang, 2005 (W05-1506).
 
     Returns:
         A tuple of the score, the number of the last arc and the rank of the derivation that it continues; `None` for

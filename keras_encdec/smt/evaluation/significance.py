@@ -31,13 +31,9 @@ class BootstrapResult(NamedTuple):
 def bootstrap_scores(
     runs: Sequence[Array], scores: Scores, samples: int = BOOTSTRAP_SAMPLES, seed: int = SEED
 ) -> Array:
-    """Scores a system on test sets whose sentences are drawn, with replacement, from one test set.
+    """Scores the runs of a system on test sets whose sentences are drawn, with replacement, from one test set.
 
-    Args:
-        runs: list of arrays `(sentences, counts)`, one for each run of the system.
-        scores: function of counts `(..., counts)`, see `CorpusMetric.scores`.
-        samples: int. Number of test sets drawn. Defaults to `1000`.
-        seed: int. Defaults to `12345`.
+    The arguments are those of `paired_bootstrap`.
 
     Returns:
         float64 array `(samples,)`, the mean over the runs.

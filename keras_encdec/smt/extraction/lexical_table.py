@@ -41,12 +41,7 @@ class WordPairCounts:
         sentences: Iterable[tuple[Sequence[bytes], Sequence[bytes], Links]],
         vocabulary: Mapping[bytes, int],
     ) -> "WordPairCounts":
-        """Counts the aligned words of sentence pairs.
-
-        Args:
-            sentences: iterable of `(source words, target words, distinct links)`.
-            vocabulary: dict from each word of either side, and NULL, to its number.
-        """
+        """Counts the aligned words of sentence pairs, whose links are distinct, by the numbers of the vocabulary."""
         pairs: list[int] = []
         null = vocabulary[NULL]
         for source, target, links in sentences:

@@ -83,15 +83,9 @@ def phrase_pair_keys(
     links: Iterable[tuple[int, int]],
     max_length: int = MAX_PHRASE_LENGTH,
 ) -> Iterator[bytes]:
-    """Yields `source phrase ||| target phrase ||| alignment` for each phrase pair of a sentence pair.
+    """Yields `source phrase ||| target phrase ||| alignment` for each phrase pair of a pair of escaped sentences.
 
-    Args:
-        source, target: lists of bytes. The words, escaped.
-        links: iterable of `(source_index, target_index)`, from 0.
-        max_length: int. See `extract_phrases`.
-
-    Yields:
-        bytes. Links are in the order of the target words, as Moses prints them.
+    Links are in the order of the target words, as Moses prints them. See `extract_phrases`.
     """
     points = sorted({(j, i) for i, j in links})
     # The index of the first point of each target word.

@@ -74,11 +74,7 @@ def write_runs(keys: Iterable[bytes], path: str) -> list[Run]:
 
 
 def plan_ranges(runs: Sequence[Run]) -> list[Range]:
-    """Cuts runs into ranges of whole sources, of about 16 MiB. Only a single source makes a range much larger.
-
-    Returns:
-        list of Range, in ascending order; together they contain all lines.
-    """
+    """Cuts runs into ranges of whole sources, in order, of about 16 MiB. Only a single source makes one much larger."""
     blocks = sorted(
         (key, end - start)
         for run in runs
@@ -199,13 +195,7 @@ def count_partition(paths: Sequence[str], rows: Integers, partition: int, path: 
 
 
 def read_target_counts(paths: Sequence[str], rows: Integers, part: int, order: Integers) -> tuple[Integers, Integers]:
-    """Reads the counts of the targets of a part of the table.
-
-    Args:
-        paths: list of str. The files of `count_partition`.
-        rows: int64 array `(parts, partitions)`, as for `count_partition`.
-        part: int. The number of the part.
-        order: int64 array, as `write_targets` returns it.
+    """Reads the counts of the targets of a part of the table from the files of `count_partition`.
 
     Returns:
         tuple: two int64 arrays with an entry for each pair of the part: how often its target was extracted, and the

@@ -108,10 +108,6 @@ def score_merged(keys: Iterable[tuple[bytes, int]], lexical: LexicalTable) -> Sc
     alignments, the greatest one is used, as in Moses. An alignment is compared as a list: for each word of the phrase
     whose probability is computed, the ascending positions of the words that it is aligned to. So the two lexical
     weights may use different alignments. The table gets the alignment used for lex(e|f).
-
-    Args:
-        keys: iterable of key and count, see `merged`.
-        lexical: LexicalTable.
     """
     positions = functools.lru_cache(_MOST_PARSED)(_positions)
     phrases: list[bytes] = []

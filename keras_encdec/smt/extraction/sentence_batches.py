@@ -42,12 +42,7 @@ class SentenceBatches:
         self._words = 0
 
     def add(self, source: bytes, target: bytes, links: Iterable[tuple[int, int]] | None) -> None:
-        """Adds a sentence pair.
-
-        Args:
-            source, target: bytes. Words separated by single spaces, escaped.
-            links: pairs of source position and target position; `None` if the sentences are aligned later.
-        """
+        """Adds an escaped sentence pair, and its links unless the sentences are aligned later."""
         for side in (source, target):
             words = side.split(b" ")
             self._words += len(words)
@@ -142,14 +137,9 @@ def read_sentence_pairs(
     options: ExtractionOptions,
     progress: ShowProgress,
 ) -> int:
-    """Reads parallel text, and its links if there is a file of them, into batches.
+    """Reads parallel text, and its links if there is a file of them, into batches, see `extract_phrase_table`.
 
-    Args:
-        sentences: SentenceBatches, still empty.
-        path, format, source, alignment, options, progress: see `extract_phrase_table`, where `path` is called `input`.
-
-    Returns:
-        int. Number of lines left out: malformed, empty or too long.
+    Returns the number of lines left out: malformed, empty or too long.
 
     Raises:
         InputError: if the text or the alignment cannot be used.

@@ -21,13 +21,7 @@ _MOST_CHOICES = 10_000
 
 
 class HypothesisPhrases:
-    """Finds the phrases of each hypothesis of a sentence.
-
-    Args:
-        scores: PhraseScores of the table.
-        source: list of str. The words of the sentence.
-        hypotheses: list of lists of str. The words of all hypotheses.
-        moses_feature: str. Name of the table's feature in the list.
+    """Finds the phrases of each hypothesis of a sentence, in a list in which `moses_feature` is the table's feature.
 
     Attributes:
         recovered: int. Number of hypotheses so far whose phrases were recovered from their features.

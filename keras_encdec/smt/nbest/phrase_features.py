@@ -199,12 +199,6 @@ def _with_ids(reader: NBestPairReader, features: Iterable[str]) -> Iterator[tupl
 class _FeatureWriter:
     """Writes the lines of a sentence's hypotheses with the new features.
 
-    Args:
-        scores: PhraseScores of the table.
-        features: dict from the name of a feature to the numbers of its scores in the table, from 1.
-        options: PhraseFeatureOptions.
-        list_lines: InputLines of the list, for errors.
-
     Attributes:
         counts: dict of int by attribute of PhraseFeaturesSummary: how hypotheses so far got their values.
     """

@@ -57,12 +57,7 @@ class PhraseScores:
         return max((source.count(" ") + 1 for source in self.pairs), default=1)
 
     def options_at(self, words: Sequence[str], start: int, end: int, target: str) -> list[PositionedPhrase]:
-        """Returns the ways to translate a phrase of a sentence into a given target.
-
-        Args:
-            words: list of str. The sentence.
-            start, end: int. The first word of the phrase, from 0, and the word after its last.
-            target: str.
+        """Returns the ways to translate the words from `start` to `end`, exclusive, of a sentence into a given target.
 
         Returns:
             list of PositionedPhrase, one for each line of the table with the pair, in their order. A word without a

@@ -206,12 +206,6 @@ def _tune_in_turns(
 class _RecordedDecoder:
     """Writes the list of each round unless it exists, and records the inputs, settings and weights of the lists.
 
-    Args:
-        folder: directory of the lists and the record.
-        files: paths of the sentences, the phrase table and the language model.
-        options: DecodingOptions.
-        progress: see `decode_nbest`.
-
     Attributes:
         folder: path of the directory.
         encoding: str. Encoding of the lists; `None` for UTF-8.
@@ -238,12 +232,7 @@ class _RecordedDecoder:
         return self.folder / "lists.json"
 
     def nbest(self, number: int, weights: dict[str, list[float]]) -> pathlib.Path:
-        """Returns the path of a round's list, and makes the list unless it exists.
-
-        Args:
-            number: int. The number of the round, from 1.
-            weights: dict from feature to list of float. The weights to translate with.
-        """
+        """Returns the path of a round's list, the first of which is number 1, and makes the list unless it exists."""
         path = self.folder / f"run{number}.nbest.gz"
         if self._weights[number - 1 : number] != [weights] or not path.exists():
             # Before the list is replaced, so that the record never describes an incomplete list.

@@ -87,15 +87,7 @@ class NBestFeatures:
 
 
 def first_of_each(chosen: npt.NDArray[np.bool_], starts: Indices) -> Indices:
-    """Finds the first chosen row of each sentence.
-
-    Args:
-        chosen: bool array `(rows,)`, with at least one chosen row in each sentence.
-        starts: int array `(sentences,)`. The first row of each sentence.
-
-    Returns:
-        int array `(sentences,)`.
-    """
+    """Finds the first chosen row, `(sentences,)`, of each sentence; each has one, and begins at one of the `starts`."""
     rows = np.flatnonzero(chosen)
     return rows[np.searchsorted(rows, starts)]
 

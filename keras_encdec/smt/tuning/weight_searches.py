@@ -212,14 +212,7 @@ def _between(nbest: NBestFeatures, weights: Array, learned: Array, spread: Array
 
 
 def separating_weights(rows: Array) -> Array:
-    """Separates rows from their negatives by logistic regression, with Newton's method.
-
-    Args:
-        rows: float64 array `(rows, values)`, one class. Their negatives are the other class.
-
-    Returns:
-        float64 array `(values,)`.
-    """
+    """Separates rows `(rows, values)` from their negatives: logistic regression by Newton's method, `(values,)`."""
     weights = np.zeros(rows.shape[1])
     for _ in range(_NEWTON_STEPS):
         wrong = 1 / (1 + np.exp(np.clip(rows @ weights, -500, 500)))
