@@ -13,7 +13,7 @@ from keras_encdec.experiment.experiment_config import (
     FeatureConfig,
 )
 from keras_encdec.experiment.experiment_file import load_experiment
-from keras_encdec.experiment.results import ExperimentResult, draw_results, read_result, write_results
+from keras_encdec.experiment.results import RESULTS, ExperimentResult, draw_results, read_result, write_results
 from keras_encdec.experiment.stage_runner import (
     RECORDS,
     Stage,
@@ -129,6 +129,7 @@ class _Plan:
             {"dev_target": self._text["dev_target"], "test_target": self._text["test_target"], **folders},
             {"output": EVALUATION},
             {"metric": tuning.metric, "seeds": tuning.seeds},
+            reports=[self._output / name for name in RESULTS],
         )
         return self._stages
 
@@ -142,11 +143,12 @@ class _Plan:
         inputs: Mapping[str, pathlib.Path],
         outputs: Mapping[str, str],
         settings: Mapping[str, object] | None = None,
+        reports: Sequence[pathlib.Path] = (),
     ) -> pathlib.Path:
         """Adds a stage if it is not planned yet, and returns the path of its first output."""
         paths = {argument: self._output / path for argument, path in outputs.items()}
         if all(stage.name != name for stage in self._stages):
-            self._stages.append(Stage(name, function, inputs, paths, settings or {}))
+            self._stages.append(Stage(name, function, inputs, paths, settings or {}, reports=reports))
         return next(iter(paths.values()))
 
     def _baseline(self) -> tuple[Lists, pathlib.Path]:

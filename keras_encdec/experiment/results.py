@@ -12,6 +12,9 @@ from keras_encdec.runtime.imports import check_extra
 from keras_encdec.runtime.open_output import write_file
 from keras_encdec.runtime.settings_files import Json, write_json
 
+#: The files that `write_results` and `draw_results` write.
+RESULTS = ("results.json", "results.md", "results.svg", "results.png")
+
 
 @dataclasses.dataclass(frozen=True)
 class RowResult:

@@ -42,6 +42,8 @@ class Stage:
         settings: dict from argument name to a value that JSON can hold.
         resources: dict from argument name to a value on which the outputs do not depend, such as a number of processes.
             A stage does not run again because of it.
+        reports: list of the files that the caller writes after the last stage, which has them. They change with every
+            call, so that no stage depends on them.
 
     If a setting has the name of an input, an output or a resource, the function gets the value of the latter.
     """
@@ -52,6 +54,7 @@ class Stage:
     outputs: Mapping[str, pathlib.Path]
     settings: Mapping[str, object] = dataclasses.field(default_factory=dict)
     resources: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    reports: Sequence[pathlib.Path] = ()
 
     def run(self, progress: StageProgress = Progress) -> Mapping[str, Json] | None:
         """Calls the function."""
@@ -202,7 +205,7 @@ def run_stages(
 
 
 def check_outputs(stages: Sequence[Stage], records: str | os.PathLike[str]) -> None:
-    """Checks that the stages remove and overwrite nothing but what earlier runs of them made.
+    """Checks that the stages and the reports on them replace nothing but what earlier runs made.
 
     Args:
         stages, records: see `run_stages`.
@@ -211,7 +214,7 @@ def check_outputs(stages: Sequence[Stage], records: str | os.PathLike[str]) -> N
         InputError: if an input that no earlier stage makes is an output of a stage or lies in one, or if an output
             exists that no earlier run made.
     """
-    written = {os.path.realpath(path): path for stage in stages for path in stage.outputs.values()}
+    written = {os.path.realpath(path): path for stage in stages for path in (*stage.outputs.values(), *stage.reports)}
     made: set[str] = set()
     for stage in stages:
         for path in stage.inputs.values():
@@ -228,8 +231,9 @@ def check_outputs(stages: Sequence[Stage], records: str | os.PathLike[str]) -> N
                 )
         made |= {os.path.realpath(path) for path in stage.outputs.values()}
     outputs = [(stage.name, name, path) for stage in stages for name, path in stage.outputs.items()]
-    ours = made_before(outputs, records)
-    for _, _, path in outputs:
+    reported = [stage for stage in stages if (pathlib.Path(records) / f"{stage.name}.json").exists()]
+    ours = made_before(outputs, records) + [path for stage in reported for path in stage.reports]
+    for path in (*(path for _, _, path in outputs), *(path for stage in stages for path in stage.reports)):
         if os.path.lexists(path) and path not in ours:
             raise InputError(
                 "found this file or folder, which no earlier run made",

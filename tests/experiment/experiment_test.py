@@ -203,6 +203,14 @@ def test_a_test_list_of_other_sentences_is_reported_before_anything_is_trained(f
     assert not (folder / "out" / "models").exists()
 
 
+def test_notes_in_the_place_of_a_result_are_an_error_and_stay(folder):
+    (folder / "out").mkdir()
+    (folder / "out" / "results.md").write_text("my notes")
+    with pytest.raises(InputError, match="results.md: found this file or folder, which no earlier run made"):
+        run(folder)
+    assert (folder / "out" / "results.md").read_text() == "my notes"
+
+
 def test_a_signal_during_training_ends_the_command(folder, eager, uncompiled, monkeypatch, signals_obeyed):
     rows = '[[rows]]\nname = "Baseline"\n[[rows]]\nname = "+ RNN"\nfeatures = ["RNN"]\n'
     (folder / "experiment.toml").write_text((CONFIG % ("", "")).partition("[[rows]]")[0] + rows)

@@ -183,6 +183,24 @@ def test_a_file_in_the_place_of_an_output_is_an_error_and_stays(files):
     assert not (files / "records").exists() and not (files / "out" / "joined").exists()
 
 
+def test_a_file_in_the_place_of_a_report_is_an_error_before_the_first_run(files):
+    def last(first):
+        inputs = {"first": first, "second": files / "b"}
+        return Stage("last", join, inputs, {"output": files / "last"}, reports=[report])
+
+    report = files / "report"
+    report.write_text("mine")
+    with pytest.raises(InputError, match="report: found this file or folder, which no earlier run made, .*--output"):
+        run_stages([last(files / "a")], files / "records")
+    with pytest.raises(InputError, match="report: found an input that is also an output"):
+        run_stages([last(report)], files / "records")
+    assert CALLS == [] and report.read_text() == "mine"
+    report.unlink()
+    for number in range(2):
+        run_stages([last(files / "a")], files / "records")
+        report.write_text(f"written by run {number}")
+
+
 def test_another_stage_may_replace_what_a_stage_made(files):
     run(files)
     run_stages(
