@@ -12,7 +12,7 @@ from keras_encdec.models.log_probs import token_log_probs
 from keras_encdec.text.vocabulary import UNKNOWN
 
 # Maximum number of phrases that are computed together.
-MAX_PHRASES = 256
+PHRASES_AT_ONCE = 256
 
 
 def in_parts(part: Callable[[tf.Tensor, Structure], Structure], lengths: tf.Tensor, results: Structure) -> Structure:
@@ -24,7 +24,7 @@ def in_parts(part: Callable[[tf.Tensor, Structure], Structure], lengths: tf.Tens
     order = tf.argsort(lengths, direction="DESCENDING", stable=True)
 
     def iteration(start: tf.Tensor, results: Structure) -> tuple[tf.Tensor, Structure]:
-        return start + MAX_PHRASES, part(order[start : start + MAX_PHRASES], results)
+        return start + PHRASES_AT_ONCE, part(order[start : start + PHRASES_AT_ONCE], results)
 
     return sequential_loop(lambda start, _: start < number, iteration, (0, results))[1]
 
@@ -54,7 +54,7 @@ def sequential_loop(
 
 
 # Maximum number of target tokens whose logits are in memory at the same time.
-MAX_TOKENS = 512
+TOKENS_AT_ONCE = 512
 
 Tensors = dict[str, tf.Tensor]
 
@@ -189,10 +189,10 @@ def over_tokens(
         word, source_of_row = tf.gather_nd(previous, token_of_row), tf.gather(source, row)
 
         def chunk(start: tf.Tensor, results: Structure) -> tuple[tf.Tensor, Structure]:
-            now = slice(start, start + MAX_TOKENS)
+            now = slice(start, start + TOKENS_AT_ONCE)
             state = {name: table[now] for name, table in states.items()}
             tokens = TokenStates(token_of_row[now], word[now], state, memory, source_of_row[now])
-            return start + MAX_TOKENS, function(tokens, results)
+            return start + TOKENS_AT_ONCE, function(tokens, results)
 
         return sequential_loop(lambda start, _: start < tf.size(row), chunk, (0, results))[1]
 

@@ -210,7 +210,8 @@ def check_flags_of_choice(
         flag_names: see `define_configuration_flags`. Optional.
 
     Raises:
-        UsageError: for a flag of another configuration: "found --seed with --mode=beam, expected it with --mode=sample."
+        UsageError: for a flag of another configuration, as in "found --seed with --mode=beam, expected it with
+            --mode=sample."
     """
     own = {parameter.name for parameter in configurations[chosen].hyperparameters()}
     given = {name: given_flags(kind, flag_values, flag_names) for name, kind in configurations.items()}

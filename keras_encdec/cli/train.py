@@ -52,7 +52,8 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_string(
         "tasks",
         None,
-        "TOML file of tasks that share encoders and decoders, with the data of each; replaces the flags for training files.",
+        "TOML file of tasks that share encoders and decoders, with the data of each. It replaces the flags of training "
+        "files.",
         flag_values=flag_values,
     )
     define_configuration_flags(flag_values, TrainingData, "data")

@@ -21,7 +21,7 @@ from toy_served_model import (
 from keras_encdec.data import pad
 from keras_encdec.decoding import BeamSampler, TextGenerator
 from keras_encdec.export.saved_model import write_saved_model
-from keras_encdec.export.scoring_graph import MAX_PHRASES, MAX_TOKENS
+from keras_encdec.export.scoring_graph import PHRASES_AT_ONCE, TOKENS_AT_ONCE
 from keras_encdec.export.served_model import ServedModel
 from keras_encdec.formats.alignments import links_line
 from keras_encdec.model_directory import ModelDirectory
@@ -52,8 +52,8 @@ def test_scores_equal_those_of_the_oracle(toy, tmp_path, no_search, reset_after)
 def test_a_score_does_not_depend_on_the_batch(toy, monkeypatch):
     """Alone, with longer ones, in another order, twice; more pairs and tokens than are computed at a time."""
     directory, model = toy
-    pairs = random_pairs(2 * MAX_PHRASES + 7, 30, seed=1)
-    assert sum(len(target.split()) + 1 for _, target in pairs[:MAX_PHRASES]) > 2 * MAX_TOKENS
+    pairs = random_pairs(2 * PHRASES_AT_ONCE + 7, 30, seed=1)
+    assert sum(len(target.split()) + 1 for _, target in pairs[:PHRASES_AT_ONCE]) > 2 * TOKENS_AT_ONCE
     sources, targets = zip(*pairs, strict=True)
     together = call(model, "score", source=sources, target=targets)["log_prob"]
     expected = [row.sum() for row in oracle_scores(directory, pairs)]
@@ -113,7 +113,7 @@ def test_a_reverse_model_takes_source_and_target_of_the_user(tmp_path, no_search
 def test_recurrent_models_are_served(tmp_path, arguments):
     directory, model = served(tmp_path, **arguments)
     scorer, generator = TextScorer(directory), TextGenerator([directory])
-    pairs = random_pairs(MAX_PHRASES + 20, 9)
+    pairs = random_pairs(PHRASES_AT_ONCE + 20, 9)
     sources, targets = zip(*pairs, strict=True)
     found = call(model, "score_tokens", source=sources, target=targets)
     rows = scorer.token_scores([scorer.words(*pair) for pair in pairs])
@@ -154,7 +154,7 @@ def test_any_model_that_keeps_the_contract_is_served(tmp_path):
     directory = ModelDirectory(tmp_path, Vocabulary(source_words), Vocabulary(target_words), model=model)
     write_saved_model(directory, tmp_path / "1", CONFIG)
     signatures = tf.saved_model.load(str(tmp_path / "1")).signatures
-    pairs = random_pairs(MAX_PHRASES + 20, 9)
+    pairs = random_pairs(PHRASES_AT_ONCE + 20, 9)
     sources, targets = (tf.constant(side) for side in zip(*pairs, strict=True))
     scored = signatures["score_tokens"](source=sources, target=targets)
     ids = [
