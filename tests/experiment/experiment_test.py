@@ -173,16 +173,25 @@ def test_from_parallel_text_with_the_packages_decoder(tmp_path):
         lines = pathlib.Path(path).read_text(encoding="utf-8").splitlines(keepends=True)
         for name, number in (("train", 200), ("dev", 8)):
             (tmp_path / f"{name}.{language}").write_text("".join(lines[:number]), encoding="utf-8")
+    with open(tmp_path / "train.en", "a") as source, open(tmp_path / "train.fr", "a") as target:
+        source.write("\n" + "word " * 101 + "\n")  # an empty and a long sentence, which are left out
+        target.write("mot\nmot\n")
     (tmp_path / "experiment.toml").write_text(DECODER)
     result, begun = run(tmp_path)
     assert begun == ["extract", "ngrams", "tune-decoder", "decode-test", "tune-0", "evaluate"]
     found = {stage.name: stage.result for stage in result.stages}
     assert found["extract"]["sentence_pairs"] == 200 and found["extract"]["phrase_pairs"] > 1000
+    assert found["extract"]["left_out"] == 2
     assert found["tune-decoder"]["rounds"] == 2 and found["tune-decoder"]["score"] > 50
     assert found["decode-test"]["sentences"] == 8 and found["decode-test"]["hypotheses"] > 8
     assert all(score > 50 for score in result.rows[0].test)
     with InputLines(tmp_path / "out" / "nbest" / "test.gz") as lines:
         assert {line.split(b" ", 1)[0] for line in lines} == {b"%d" % number for number in range(8)}
+
+    text = tmp_path / "train.en"
+    text.write_bytes(b"caf\xe9\n" + text.read_bytes().partition(b"\n")[2])
+    with pytest.raises(InputError, match="train.en, line 1: found bytes that are not UTF-8 in .*; convert the file"):
+        run(tmp_path)
 
 
 def test_a_table_with_which_the_lists_were_not_made_is_an_error(folder, eager, uncompiled):
