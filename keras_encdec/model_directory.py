@@ -16,6 +16,7 @@ from keras import ops
 
 from keras_encdec import __version__
 from keras_encdec.architectures.architecture_registry import architecture
+from keras_encdec.backend.devices import keep_tensorflow_off_the_gpu
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import FilePath, InputError, explained
 from keras_encdec.formats import model_words
@@ -88,7 +89,10 @@ class ModelDirectory:
 
     @functools.cached_property
     def _tokenizer(self) -> Tokenizer | None:
-        return None if self.tokenization is None else Tokenizer(**self.tokenization)
+        if self.tokenization is None:
+            return None
+        keep_tensorflow_off_the_gpu()
+        return Tokenizer(**self.tokenization)
 
     def save_config(self, name: str, model: dict[str, object], training: dict[str, object] | None = None) -> None:
         """Writes the vocabularies and the configuration: everything except the weights.

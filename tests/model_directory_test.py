@@ -13,6 +13,7 @@ import pytest
 import toy_models
 
 from keras_encdec import model_directory
+from keras_encdec.backend import devices
 from keras_encdec.data import pad
 from keras_encdec.decoding import Generator, TextGenerator
 from keras_encdec.errors import InputError
@@ -112,14 +113,25 @@ def test_a_reverse_model_gives_the_probability_of_the_source(whole, tmp_path):
     assert reverse.score_pairs(swapped, unknown_count=True).unknown_count == [0, 1]
 
 
-def test_raw_text_is_tokenized_as_the_directory_says(whole, tmp_path):
+def test_raw_text_is_tokenized_as_the_directory_says(whole, tmp_path, monkeypatch):
+    tf = pytest.importorskip("tensorflow")
     pytest.importorskip("tensorflow_text")
+    hidden = []
+
+    def hide(*devices):
+        hidden.append(devices)
+        raise RuntimeError("Visible devices cannot be modified after being initialized")
+
+    monkeypatch.setattr(devices, "backend_name", lambda: "jax")
+    monkeypatch.setattr(tf.config, "set_visible_devices", hide)
     path = shutil.copytree(whole, tmp_path / "raw")
     directory = ModelDirectory(path, Vocabulary(SOURCE), Vocabulary(TARGET), tokenization={"lowercase": True})
     directory.save_config("encdec", SIZES)
     scorer = TextScorer(path)
     assert scorer.words("Le CHAT.", "l&apos;") == (["le", "chat", "."], ["l", "&", "apos", ";"])
     assert scorer.words("", "the") == ([], ["the"])
+    # TensorFlow tokenizes whatever the backend, and would reserve the memory of the backend's GPU.
+    assert hidden == [([], "GPU")]
 
 
 def test_a_path_that_is_no_model_directory(tmp_path):

@@ -1,5 +1,6 @@
 """Names the backend and the kind of its device, and warns where bfloat16 or float16 is not faster than float32."""
 
+import contextlib
 import functools
 import importlib.util
 import math
@@ -85,13 +86,13 @@ def xla_on_cpu() -> bool:
 
 
 def keep_tensorflow_off_the_gpu() -> None:
-    """Hides the GPU from TensorFlow when another backend runs.
+    """Hides the GPU from TensorFlow when another backend runs, and does not show TensorFlow's start-up messages.
 
-    Whatever its backend, Keras imports TensorFlow for data pipelines if it is installed, and TensorFlow would reserve
-    the GPU's memory.
+    Whatever its backend, Keras imports TensorFlow for data pipelines if it is installed, and raw text is tokenized with
+    TensorFlow, which would reserve the GPU's memory. If the program has used TensorFlow before, nothing changes.
     """
     if backend_name() != "tensorflow" and importlib.util.find_spec("tensorflow"):
-        with quietly():
+        with quietly(), contextlib.suppress(RuntimeError):
             import tensorflow as tf
 
             tf.config.set_visible_devices([], "GPU")
