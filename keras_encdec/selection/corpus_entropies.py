@@ -36,13 +36,12 @@ class PairFilter:
 
     Attributes:
         duplicates: int. Number of pairs so far with the same text as an earlier pair.
-        without_score: int. Number of pairs so far with an empty side, or with a side of more than `max_tokens` tokens.
     """
 
     def __init__(self, max_tokens: int | None, deduplicate: bool) -> None:
         self._max_tokens = max_tokens
         self._seen: set[bytes] | None = set() if deduplicate else None
-        self.duplicates = self.without_score = 0
+        self.duplicates = 0
 
     def windows(self, records: Iterable[Record]) -> Iterator[Window]:
         """Yields the records in windows of 4,096; the last window may have fewer."""
@@ -59,9 +58,7 @@ class PairFilter:
                 self.duplicates += 1
                 return False
             self._seen.add(digest)
-        scored = has_score((record.source, record.target), self._max_tokens)
-        self.without_score += not scored
-        return scored
+        return has_score((record.source, record.target), self._max_tokens)
 
 
 def has_score(pair: Sequence[str], max_tokens: int | None) -> bool:
@@ -81,12 +78,13 @@ def window_entropies(entropies: Sequence[CrossEntropies], window: Window) -> lis
 def score_rows(method: ScoringMethod, window: Window, values: Sequence[np.ndarray]) -> np.ndarray:
     """Returns a float array `(1 + models, records)`: scores, and cross-entropies by each model.
 
-    A record that is not scored gets the score -inf and the cross-entropies nan.
+    A record that is not scored gets the score -inf and the cross-entropies nan. So does one whose cross-entropy is nan,
+    because the tokenizer found no words.
     """
     rows = np.full((1 + len(values), len(window.records)), np.nan)
-    rows[0] = -np.inf
     if window.scored:
         rows[:, window.scored] = [method(*values), *values]
+    rows[0, np.isnan(rows[0])] = -np.inf
     return rows
 
 

@@ -39,6 +39,9 @@ class TranslationEntropies:
     In a truncated sentence, only the early end is improbable, and the mean over all tokens hides this. With
     `end_weight` w, the end counts as w tokens: (-ln p - (w - 1) ln p(end)) / (tokens + w - 1).
 
+    In raw text, a side may have no words although it has characters, such as a single no-break space. Such a pair gets
+    nan.
+
     Args:
         model: directory of a translation model, or a loaded ModelDirectory, or a TextScorer, which stays open.
         reverse: bool. Whether to expect a model of p(source | target). Defaults to `False`.
@@ -79,10 +82,12 @@ class TranslationEntropies:
             self._check_unknown(words)
         tokens = _token_counts(pair[self._predicted_side] for pair in words)
         if not self._extra_end_weight:
-            entropies: np.ndarray = -self._scorer.score(words) / tokens
-            return entropies
-        log_probs = [each.sum() + self._extra_end_weight * each[-1] for each in self._scorer.token_scores(words)]
-        return -np.array(log_probs, np.float64) / (tokens + self._extra_end_weight)
+            entropies = -self._scorer.score(words) / tokens
+        else:
+            log_probs = [each.sum() + self._extra_end_weight * each[-1] for each in self._scorer.token_scores(words)]
+            entropies = -np.array(log_probs, np.float64) / (tokens + self._extra_end_weight)
+        has_words = np.array([all(pair) for pair in words], bool)
+        return np.where(has_words, entropies, np.nan)
 
     def _check_unknown(self, pairs: Sequence[WordPair]) -> None:
         """Raises InputError if too many of the words so far are unknown to the model."""
@@ -104,6 +109,8 @@ class TranslationEntropies:
 
 class LanguageModelEntropies:
     """Cross-entropies of one side by a language model: -ln p / tokens, including the end of sequence.
+
+    A side without words, see `TranslationEntropies`, gets nan.
 
     Args:
         model: directory of a language model, or a loaded ModelDirectory, or a TextScorer, which stays open.
@@ -128,8 +135,8 @@ class LanguageModelEntropies:
     def __call__(self, pairs: Sequence[TextPair]) -> np.ndarray:
         """See `CrossEntropies`."""
         words = self._scorer.all_words([("", pair[self._side]) for pair in pairs])
-        entropies: np.ndarray = -self._scorer.score(words) / _token_counts(sentence for _, sentence in words)
-        return entropies
+        tokens = _token_counts(sentence for _, sentence in words)
+        return np.where(tokens > 1, -self._scorer.score(words) / tokens, np.nan)
 
     def close(self) -> None:
         """See `CrossEntropies`."""

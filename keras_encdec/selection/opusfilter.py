@@ -53,9 +53,10 @@ class _EntropyFilter(FilterABC):
                 if len(pair) != 2:
                     raise ConfigurationError("found %s files, expected 2: source and target", len(pair))
             scored = [index for index, pair in enumerate(batch) if has_score(pair, self.max_tokens)]
-            scores = [-math.inf if self.score_direction == CLEAN_HIGH else math.inf] * len(batch)
+            rejected = -math.inf if self.score_direction == CLEAN_HIGH else math.inf
+            scores = [rejected] * len(batch)
             for index, score in zip(scored, self._scores([(batch[i][0], batch[i][1]) for i in scored]), strict=True):
-                scores[index] = score
+                scores[index] = rejected if math.isnan(score) else score
             yield from zip(batch, scores, strict=True)
 
     def _scores(self, pairs: Sequence[TextPair]) -> list[float]:

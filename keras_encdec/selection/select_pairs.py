@@ -178,6 +178,7 @@ def _write(
                     score_file.writelines(map(_score_line, window.records, rows.T))
                 done.add(len(window.records))
         pair_scores = np.frombuffer(collected)
+        without_score = int((pair_scores == -np.inf).sum()) - candidates.duplicates - reader.malformed
         selected = _selected(pair_scores, len(pair_scores) - candidates.duplicates - reader.malformed, options)
         for path, written in ((files.input, file), (files.source, source_file)):
             if path is not None and written:
@@ -189,7 +190,7 @@ def _write(
         len(pair_scores),
         candidates.duplicates,
         reader.malformed,
-        candidates.without_score,
+        without_score,
         float(pair_scores[selected].min()) if selected.any() else None,
     )
 

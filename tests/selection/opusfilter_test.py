@@ -10,6 +10,7 @@ import pytest
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
+from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.selection import TranslationEntropies, dual_conditional_cross_entropy
 
 opusfilter = pytest.importorskip("opusfilter")
@@ -81,6 +82,10 @@ def test_a_pair_with_an_empty_or_a_too_long_side_is_rejected(filters, forward, m
         assert list(each.decisions([("le " * 1001, "the"), ("le " * 1000, "the")])) == [False, True]
         monkeypatch.setattr(each, "max_tokens", None)
         assert list(each.decisions([("le " * 1001, "the")])) == [True]
+    # Like the tokenizer of raw text, `str.split` finds no word in white space of any kind.
+    monkeypatch.setattr(ModelDirectory, "words", lambda self, lines, factored: [line.split() for line in lines])
+    for each in (forward, dual):
+        assert list(each.decisions([("le", "the"), ("\u00a0", "the")])) == [True, False]
 
 
 def test_decisions_agree_however_pairs_are_filtered(filters, forward, monkeypatch):

@@ -14,6 +14,7 @@ from toy_models import save_model
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.scoring import TextScorer
+from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.selection import (
     NgramEntropies,
     SelectionOptions,
@@ -207,6 +208,19 @@ def test_a_vertical_tab_is_part_of_a_token(tmp_path):
 
 
 def test_the_scores_follow_the_papers_equations():
+def test_raw_text_without_words_has_no_score(tmp_path, dual, language_models, monkeypatch):
+    # Like the tokenizer of raw text, `str.split` separates at white space of any kind.
+    monkeypatch.setattr(ModelDirectory, "words", lambda self, lines, factored: [line.split() for line in lines])
+    (tmp_path / "tsv").write_text("\u00a0\tthe\nle chat\tthe cat\nle\t\u2003\n", "utf-8")
+    of_target = {"in_domain_target": language_models["in_domain"], "general_target": language_models["general"]}
+    given = {"format": "tsv", "scores": tmp_path / "scores", "share": 1.0}
+    for method, models, left_out in (("dual", dual, [0, 2]), ("moore_lewis", of_target, [2])):
+        summary = select_pairs(tmp_path / "tsv", tmp_path / "out", models, method=method, **given)
+        assert (summary.lines, summary.without_score) == (3 - len(left_out), len(left_out))
+        without = [i for i, row in enumerate(scores(tmp_path / "scores")) if row[0] == -math.inf]
+        assert without == left_out
+
+
     a, b, c, d = np.random.default_rng(0).uniform(1, 5, (4, 6))
     np.testing.assert_allclose(dual_conditional_cross_entropy(a, b), np.exp(-np.abs(a - b)) * np.exp(-(a + b) / 2))
     np.testing.assert_allclose(cross_entropy_difference(a, b), -(a - b))
