@@ -170,6 +170,21 @@ def check_readable(path: FilePath) -> None:
             raise PermissionError(errno.EACCES, "Permission denied")
 
 
+def check_can_be_read_again(path: FilePath) -> None:
+    """Checks that an input is not a pipe, for work that reads it more than once.
+
+    Raises:
+        InputError: for a pipe or the standard input.
+    """
+    if path == STANDARD_STREAM or not is_url(path) and os.path.exists(path) and not os.path.isfile(path):
+        raise InputError(
+            "found a pipe",
+            "expected a file, because it is read more than once",
+            "write the lines to a file first, plain or gzipped",
+            path,
+        )
+
+
 def check_compression(path: FilePath) -> None:
     """Checks that the name of a file to write is not that of a compressed file, except a gzipped one.
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_encdec.configuration import ConfigurationError, check_choice, hyperparameter
 from keras_encdec.errors import FilePath
-from keras_encdec.runtime.files import STANDARD_STREAM
+from keras_encdec.runtime.files import STANDARD_STREAM, check_can_be_read_again
 from keras_encdec.task_options import EncodingOption, MalformedLinesOption, ShardOptions, UnknownWordsOption
 
 
@@ -175,6 +175,7 @@ def check_corpus(format: str, input: FilePath, source: FilePath | None, **output
 
     Raises:
         ConfigurationError: a ValueError, if they do not.
+        InputError: for a pipe, because the corpus is read twice.
     """
     check_choice("format", format, FORMATS)
     for name, path in (("source", source), ("source_output", outputs["source_output"])):
@@ -184,6 +185,9 @@ def check_corpus(format: str, input: FilePath, source: FilePath | None, **output
             raise ConfigurationError(f"found {{{name}}} with {format} pairs, expected it with parallel text")
     if STANDARD_STREAM in [os.fspath(path) for path in (input, source) if path is not None]:
         raise ConfigurationError("found - as an input, expected files: the corpus is read twice")
+    for path in (input, source):
+        if path is not None:
+            check_can_be_read_again(path)
     names = [name for name, path in outputs.items() if path is not None and os.fspath(path) == STANDARD_STREAM]
     if len(names) > 1:
         raise ConfigurationError(f"found {{{names[0]}}}=- and {{{names[1]}}}=-, expected a file for one of them")

@@ -4,6 +4,7 @@ import dataclasses
 import gzip
 import importlib
 import math
+import os
 import warnings
 
 import numpy as np
@@ -13,8 +14,8 @@ from toy_models import save_model
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import EncdecWarning, InputError
-from keras_encdec.scoring import TextScorer
 from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.scoring import TextScorer
 from keras_encdec.selection import (
     NgramEntropies,
     SelectionOptions,
@@ -207,7 +208,6 @@ def test_a_vertical_tab_is_part_of_a_token(tmp_path):
     np.testing.assert_allclose(entropies([("", "a\vb c\fd"), ("", "a b"), ("", "")]), [math.log(10)] * 3)
 
 
-def test_the_scores_follow_the_papers_equations():
 def test_raw_text_without_words_has_no_score(tmp_path, dual, language_models, monkeypatch):
     # Like the tokenizer of raw text, `str.split` separates at white space of any kind.
     monkeypatch.setattr(ModelDirectory, "words", lambda self, lines, factored: [line.split() for line in lines])
@@ -221,6 +221,7 @@ def test_raw_text_without_words_has_no_score(tmp_path, dual, language_models, mo
         assert without == left_out
 
 
+def test_the_scores_follow_the_papers_equations():
     a, b, c, d = np.random.default_rng(0).uniform(1, 5, (4, 6))
     np.testing.assert_allclose(dual_conditional_cross_entropy(a, b), np.exp(-np.abs(a - b)) * np.exp(-(a + b) / 2))
     np.testing.assert_allclose(cross_entropy_difference(a, b), -(a - b))
@@ -277,8 +278,11 @@ def test_arguments_that_contradict_one_another_are_refused(corpus, out, argument
     assert not list(out.iterdir())
 
 
-def test_models_of_another_kind_are_refused(corpus, out, dual, language_models):
+def test_models_of_another_kind_and_pipes_are_refused(corpus, out, dual, language_models):
     both = {"model_dir": dual["reverse_model_dir"], "reverse_model_dir": dual["model_dir"]}
+    os.mkfifo(corpus / "pipe")
+    with pytest.raises(InputError, match="pipe: found a pipe, expected a file, because it is read more than once"):
+        select_pairs(corpus / "pipe", out / "best", dual, format="tsv", top=1)
     with pytest.raises(InputError, match=r"found a model of p\(source \| target\).* check --model_dir"):
         select_pairs(corpus / "tsv", out / "best", both, format="tsv", top=1)
     with pytest.raises(InputError, match="found a language model.* check --model_dir"):
