@@ -6,10 +6,15 @@ from keras_encdec.backend.startup import import_keras
 from keras_encdec.cli.flags import Repeated
 from keras_encdec.cli.process import say
 from keras_encdec.cli.task_command import Arguments, check_paths, task_command
-from keras_encdec.experiment.distillation_options import TEXTS, DistillationOptions, check_test_sets
+from keras_encdec.experiment.distillation_options import (
+    TEXTS,
+    DistillationOptions,
+    check_teachers,
+    check_test_sets,
+)
 from keras_encdec.formats import pair_format
 from keras_encdec.model_config import model_path
-from keras_encdec.trained_model import TrainedModel, check_ensemble, check_has_source
+from keras_encdec.runtime.files import check_can_be_read_again
 
 if TYPE_CHECKING:
     from keras_encdec.experiment.stage_runner import Stage, StageResult
@@ -23,10 +28,9 @@ def main(arguments: Arguments, options: DistillationOptions) -> int:
     check_paths(teachers, inputs, folders=[arguments["output"]])
     # Raises before Keras is imported if the preset cannot be used.
     options.training_config([model_path(path) for path in teachers])
-    trained = [TrainedModel.read(path) for path in teachers]
-    for model in trained:
-        check_has_source(model.has_source, model.path)
-    check_ensemble(trained)
+    check_teachers(teachers, options)
+    for path in filter(None, inputs):
+        check_can_be_read_again(path)
     for path in filter(None, (arguments[name] for name in TEXTS)):
         pair_format("sentences").check_beginning(path, on_error=None)
     import_keras()

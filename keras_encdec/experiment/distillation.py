@@ -12,7 +12,12 @@ from keras_encdec.decoding import BeamSampler, GreedySampler, generate_file
 from keras_encdec.decoding.generation_options import GenerationOptions
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.experiment import stage_functions
-from keras_encdec.experiment.distillation_options import TEXTS, DistillationOptions, check_test_sets
+from keras_encdec.experiment.distillation_options import (
+    TEXTS,
+    DistillationOptions,
+    check_teachers,
+    check_test_sets,
+)
 from keras_encdec.experiment.stage_runner import (
     RECORDS,
     Stage,
@@ -28,7 +33,7 @@ from keras_encdec.formats.encodings import FileEncoding, without_mark
 from keras_encdec.formats.fields import split_tokens
 from keras_encdec.model_average import average_models
 from keras_encdec.model_config import model_path
-from keras_encdec.runtime.files import as_result, joined, remove
+from keras_encdec.runtime.files import as_result, check_can_be_read_again, joined, remove
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.open_output import open_output, write_file
 from keras_encdec.runtime.progress import Progress
@@ -127,6 +132,9 @@ def distill(
     given = source, target, dev_source, dev_target, test_source, test_target
     files = dict(zip(TEXTS, given, strict=True))
     check_test_sets(files)
+    for path in (*given, options.dictionary):
+        if path is not None:
+            check_can_be_read_again(path)
     with (
         result_folder(output, "distillation", ended) as (folder, ended_and_saved),
         LocalFiles({output: folder}) as local,
@@ -136,6 +144,7 @@ def distill(
         if options.dictionary:
             texts["dictionary"] = pathlib.Path(local.path(options.dictionary))
         teachers = [model_path(local.in_staged(path)) for path in model_dirs]
+        check_teachers(teachers, options)
         config = options.training_config(teachers, training, model)
         stages = _stages(teachers, texts, folder, options, config)
         check_outputs(stages, folder / RECORDS)

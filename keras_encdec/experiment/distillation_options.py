@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from keras_encdec.architectures.architecture_registry import architecture
 from keras_encdec.configuration import ConfigurationError, hyperparameter
-from keras_encdec.errors import FilePath
+from keras_encdec.errors import FilePath, InputError
 from keras_encdec.model_config import read_model_config
 from keras_encdec.task_options import ReplacementOptions
+from keras_encdec.trained_model import TrainedModel, check_direction, check_ensemble, check_has_source
 from keras_encdec.trainers.training_config import TrainingConfig
 
 # Settings of the training of a student that begins with the weights of its teacher or of the first student, in place of
@@ -162,6 +163,33 @@ class DistillationOptions(ReplacementOptions):
     def first_learns_one(self) -> bool:
         """Whether the first student learns one translation of each sentence, and the others several."""
         return self.translations > 1 and self.students > 1 and not self.from_teacher
+
+
+def check_teachers(model_dirs: Sequence[FilePath], options: DistillationOptions) -> None:
+    """Checks that models can be the teachers of a distillation.
+
+    Args:
+        model_dirs: model directories of the teachers.
+        options: DistillationOptions.
+
+    Raises:
+        InputError: for a language model, a model of raw text, models that are no ensemble, and with `from_teacher` for
+            a reverse model.
+    """
+    teachers = [TrainedModel.read(path) for path in model_dirs]
+    for teacher in teachers:
+        check_has_source(teacher.has_source, teacher.path)
+        if teacher.tokenization is not None:
+            # Its translations are tokenized, and may contain the unknown word, which is no word of raw text.
+            raise InputError(
+                "found a model of raw text, trained with --tokenize",
+                "expected one of tokenized text, from whose tokens a student can learn",
+                "tokenize the training text, and train the teacher on it without --tokenize",
+                teacher.path,
+            )
+    check_ensemble(teachers)
+    if options.from_teacher:
+        check_direction(teachers[0], False, "--model_dir")
 
 
 def check_test_sets(texts: Mapping[str, FilePath | None]) -> None:

@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import os
+import shutil
 
 import numpy as np
 import pytest
@@ -261,6 +263,18 @@ def test_settings_that_contradict_are_refused(teachers, texts, tmp_path):
     for files in ({"target": tmp_path / "short"}, {"dev_source": texts["source"], "dev_target": tmp_path / "short"}):
         with pytest.raises(InputError, match="short: found 1 lines, expected 12, the number in .*source"):
             distill(teachers, output=tmp_path / "out", **{**texts, **files})
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="pipe: found a pipe, expected a file, because it is read more than once"):
+        distill(teachers, output=tmp_path / "out", **{**texts, "source": tmp_path / "pipe"})
+    config = json.loads((teachers[0] / "config.json").read_text())
+    for changed, settings, message in (
+        ({"tokenization": {"lowercase": True}}, {}, "other: found a model of raw text, trained with --tokenize"),
+        ({"direction": "reverse"}, {"from_teacher": True}, "other: found a model of .*, trained with --reverse"),
+    ):
+        other = shutil.copytree(teachers[0], tmp_path / "other", dirs_exist_ok=True)
+        (other / "config.json").write_text(json.dumps({**config, **changed}))
+        with pytest.raises(InputError, match=message):
+            distill([other], output=tmp_path / "out", **settings, **texts)
     assert not (tmp_path / "out" / "stages").exists()
     with pytest.raises(ConfigurationError, match="found translations=4, expected 1 to num_beams, 3"):
         distill(teachers, output=tmp_path / "out", translations=4, num_beams=3, **texts)
