@@ -1,13 +1,15 @@
 """Connects to a model on a server by the protocol of its address, gRPC or REST, and repeats calls."""
 
+import contextlib
 import dataclasses
 import re
 import threading
 import warnings
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
-from keras_encdec.errors import EncdecWarning
+from keras_encdec.errors import EncdecWarning, FilePath
 from keras_encdec.export.client.model_server import ModelName, Server, ServerError
 from keras_encdec.export.versions import LARGEST_VERSION
 from keras_encdec.formats import ColumnKind, format_names
@@ -54,6 +56,11 @@ class ConnectionOptions(Configuration):
     def model(self) -> ModelName:
         """The model to call."""
         return ModelName(self.model_name, self.version, self.label)
+
+    @property
+    def longest_wait(self) -> float:
+        """Seconds for which a call that needs an available model is repeated."""
+        return PATIENCE if self.patience is None else self.patience
 
     def check(self) -> None:
         ModelName(self.model_name, self.version, self.label)  # raises for a version together with a label
@@ -175,3 +182,22 @@ def labelled_version(server: Server, retries: "tenacity.Retrying") -> ModelName:
     # The status lists all versions of the model, even if a label is given. The metadata are those of one version.
     version, _ = retries(server.metadata)
     return ModelName(server.model.name, version)
+
+
+@contextlib.contextmanager
+def connected(address: str, options: ConnectionOptions, path: FilePath | None = None) -> Iterator[Server]:
+    """Opens a connection for the `with` block, and turns ServerErrors in it into InputErrors, about a file if given."""
+    with contextlib.closing(connect(address, options.model, options.deadline)) as server:
+        try:
+            yield server
+        except ServerError as error:
+            raise error.report(server, path) from error
+
+
+@contextlib.contextmanager
+def connected_to_version(address: str, options: ClientOptions, path: FilePath | None = None) -> Iterator[Server]:
+    """Opens a connection like `connected`, but to the number of the version that answers now."""
+    with connected(address, options, path) as server:
+        model = labelled_version(server, retrying(options.longest_wait, address=address))
+        with contextlib.closing(connect(address, model, options.deadline, options.in_flight)) as numbered:
+            yield numbered

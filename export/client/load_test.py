@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from keras_encdec.errors import InputError
-from keras_encdec.export.client.connection import PATIENCE, ClientOptions, connect, labelled_version, retrying
+from keras_encdec.export.client.connection import ClientOptions, connected_to_version
 from keras_encdec.export.client.model_server import ServerError
 from keras_encdec.export.client.served_scorer import ServedScorer
 from keras_encdec.formats import FilePath, pair_format
@@ -82,23 +82,15 @@ def measure_server(
         ImportError: if the protocol's libraries are not installed.
     """
     options = ClientOptions.combined(options, values)
-    patience = PATIENCE if options.patience is None else options.patience
     file_format = pair_format(options.format)
     with file_format.open_reader(input, None, options.encoding, options.on_error) as reader:
         records = [record for record in itertools.islice(reader, LARGEST_SAMPLE) if not record.problem]
     if not records:
         raise InputError("found no pairs", "expected pairs to send", "", input)
-    with contextlib.ExitStack() as stack:
-        client = stack.enter_context(contextlib.closing(connect(server, options.model, options.deadline)))
-        try:
-            model = labelled_version(client, retrying(patience, address=server))
-            pinned = connect(server, model, options.deadline, options.in_flight)
-            stack.enter_context(contextlib.closing(pinned))
-            scorer = ServedScorer(pinned, 0.0)
-            pairs = scorer.all_words([(record.source, record.target) for record in records], file_format.is_factored)
-            return _measured(scorer, _requests(pairs, options), seconds, options)
-        except ServerError as error:
-            raise error.report(client, input) from error
+    with connected_to_version(server, options, input) as pinned:
+        scorer = ServedScorer(pinned, 0.0)
+        pairs = scorer.all_words([(record.source, record.target) for record in records], file_format.is_factored)
+        return _measured(scorer, _requests(pairs, options), seconds, options)
 
 
 def _requests(pairs: Sequence[WordPair], options: ClientOptions) -> list[list[WordPair]]:

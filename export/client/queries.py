@@ -2,15 +2,13 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from keras_encdec.errors import InputError
-from keras_encdec.export.client.connection import PATIENCE, ConnectionOptions, connect, labelled_version, retrying
+from keras_encdec.export.client.connection import ConnectionOptions, connect, connected, labelled_version, retrying
 from keras_encdec.export.client.model_server import (
     ModelName,
     ModelVersionStatus,
-    Server,
-    ServerError,
     SignatureDef,
     TensorShape,
 )
@@ -112,7 +110,7 @@ def server_health(server: str, options: ConnectionOptions | None = None, **value
     """
     options = ConnectionOptions.combined(options, values)
     retries = retrying(options.patience or 0.0, address=server)
-    with _connected(server, options) as client:
+    with connected(server, options) as client:
         if options.label is None:
             return ModelStatus(server, options.model, tuple(retries(client.status)))
         labelled_model = labelled_version(client, retries)
@@ -126,16 +124,6 @@ def server_metadata(server: str, options: ConnectionOptions | None = None, **val
     The arguments and errors are those of `server_health`; the default patience is `60.0` seconds.
     """
     options = ConnectionOptions.combined(options, values)
-    retries = retrying(PATIENCE if options.patience is None else options.patience, address=server)
-    with _connected(server, options) as client:
+    retries = retrying(options.longest_wait, address=server)
+    with connected(server, options) as client:
         return ServedSignatures(*retries(client.metadata))
-
-
-@contextlib.contextmanager
-def _connected(address: str, options: ConnectionOptions) -> Iterator[Server]:
-    """Opens a connection for the `with` block, and turns ServerErrors in it into InputErrors."""
-    with contextlib.closing(connect(address, options.model, options.deadline)) as server:
-        try:
-            yield server
-        except ServerError as error:
-            raise error.report(server) from error

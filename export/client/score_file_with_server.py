@@ -1,6 +1,5 @@
 """Adds scores from TensorFlow Serving to the lines of a file."""
 
-import contextlib
 import dataclasses
 import random
 import threading
@@ -8,8 +7,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import cast
 
-from keras_encdec.export.client.connection import PATIENCE, ClientOptions, connect, labelled_version, retrying
-from keras_encdec.export.client.model_server import ModelName, Server, ServerError
+from keras_encdec.export.client.connection import ClientOptions, connected_to_version
+from keras_encdec.export.client.model_server import Server, ServerError
 from keras_encdec.export.client.served_scorer import ServedScorer
 from keras_encdec.formats import FilePath, InputLines, PairRecord, Record, open_output, pair_format
 from keras_encdec.runtime.files import check_distinct_files
@@ -77,7 +76,6 @@ def score_file_with_server(
     """
     options = ClientOptions.combined(options, values)
     file_format = pair_format(options.format)
-    patience = PATIENCE if options.patience is None else options.patience
     check_distinct_files(input, output)
     scoring = ScoringOptions(
         format=options.format,
@@ -87,23 +85,15 @@ def score_file_with_server(
         on_error=options.on_error,
     )
     score_columns(file_format, scoring)  # raises for wrong options before the server is called
-    with contextlib.ExitStack() as stack:
-
-        def connected(model: ModelName) -> Server:
-            client = connect(server, model, options.deadline, options.in_flight)
-            return stack.enter_context(contextlib.closing(client))
-
-        client = connected(options.model)
-        try:
-            pinned = connected(labelled_version(client, retrying(patience, address=server)))
-            reader = stack.enter_context(file_format.open_reader(input, None, options.encoding, options.on_error))
-            file = stack.enter_context(open_output(output))
-            scorer = RecordScorer(file_format, [ServedScorer(pinned, patience)], scoring)
-            lines = ServedLines(scorer, pinned, input, options.on_error == "keep")
-            numbered = _numbered(windows(reader, options.batch_size))
-            written = write_scored_lines(lines, numbered, reader.lines, [file], options.in_flight, progress)
-        except ServerError as error:
-            raise error.report(client) from error
+    with (
+        connected_to_version(server, options) as pinned,
+        file_format.open_reader(input, None, options.encoding, options.on_error) as reader,
+        open_output(output) as file,
+    ):
+        scorer = RecordScorer(file_format, [ServedScorer(pinned, options.longest_wait)], scoring)
+        lines = ServedLines(scorer, pinned, input, options.on_error == "keep")
+        numbered = _numbered(windows(reader, options.batch_size))
+        written = write_scored_lines(lines, numbered, reader.lines, [file], options.in_flight, progress)
     return ServedScoreSummary(written.count, written.seconds, output, reader.malformed, lines.refused)
 
 
