@@ -98,9 +98,7 @@ class ServedModel:
         self.signatures: dict[str, ConcreteFunction] = self._signatures()
         self.resources = tf.Module()
         self.resources.tables = [*self._read_ids.resources, *self._predicted_ids.resources]
-        if self._replacement:
-            self.resources.tables.append(self._replacement.table)
-        for optional in (self._shortlist, self._translations):
+        for optional in (self._replacement, self._shortlist, self._translations):
             self.resources.tables += optional.resources if optional else ()
         graphs = [function.graph for function in self.signatures.values()]
         self.resources.weights = list({weight.ref(): weight for graph in graphs for weight in graph.variables}.values())

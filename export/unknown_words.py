@@ -41,7 +41,7 @@ class ServedReplacement:
         ConfigurationError: a ValueError, for a model that has neither attention nor position words.
 
     Attributes:
-        table: `tf.lookup.StaticHashTable` of the translations. It must be saved with the functions that use it.
+        resources: list of the table of the translations. It must be saved with the functions that use it.
     """
 
     def __init__(self, vocabulary: Vocabulary, translations: Mapping[str, str], has_attention: bool) -> None:
@@ -60,7 +60,8 @@ class ServedReplacement:
                 self._has_distance[i], self._distances[i] = True, np.clip(distance, -(2**30), 2**30)
         translations = translations or {"": ""}  # TensorFlow makes no empty table
         sides = (tf.constant(list(side), tf.string) for side in (translations.keys(), translations.values()))
-        self.table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(*sides), default_value="")
+        self._table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(*sides), default_value="")
+        self.resources = [self._table]
 
     def __call__(
         self, words: tf.Tensor, ids: tf.Tensor, links: tf.Tensor, source_words: tf.Tensor, source_lengths: tf.Tensor
@@ -95,7 +96,7 @@ class ServedReplacement:
         text = tf.strings.regex_replace(
             tf.strings.regex_replace(words, f"{CONTINUATION_MARK} | ", ""), f"^{WORD_START_MARK}", ""
         )
-        first, second = self.table.lookup(text), self.table.lookup(words)
+        first, second = self._table.lookup(text), self._table.lookup(words)
         return tf.where(first != "", first, tf.where(second != "", second, words))
 
 

@@ -184,34 +184,28 @@ class TimeLimitedProtocol(H11Protocol):
     _reading_response: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # H11Protocol narrows it, too
-        """See asyncio."""
         super().connection_made(transport)
         self._keep_deadline()
         if len(self.connections) > MAX_INCOMPLETE:
             self.loop.call_later(MOMENT, self._make_room)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See asyncio."""
         self._cancel_timers()
         super().connection_lost(exc)
 
     def handle_events(self) -> None:
-        """Handles the data that has arrived."""
         super().handle_events()
         self._keep_deadline()
 
     def on_response_complete(self) -> None:
-        """Waits for the next request."""
         super().on_response_complete()
         self._keep_deadline()
 
     def pause_writing(self) -> None:
-        """See asyncio."""
         super().pause_writing()
         self._reading_response = self.loop.call_later(REQUEST_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """See asyncio."""
         super().resume_writing()
         if self._reading_response is not None:
             self._reading_response.cancel()
