@@ -9,7 +9,7 @@ import re
 import secrets
 import shutil
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import filelock
 
@@ -34,10 +34,15 @@ def unfinished(path: FilePath) -> Iterator[None]:
 def remove_unfinished() -> None:
     """Removes all unfinished files and folders, for a process that must end without raising an exception."""
     for path in sorted(_paths):
-        shutil.rmtree(path, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            os.unlink(path)
+        _remove(path)
     _remove_empty(_new_folders)
+
+
+def _remove(path: str) -> None:
+    """Removes a file or folder as far as possible."""
+    shutil.rmtree(path, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        os.unlink(path)
 
 
 @contextlib.contextmanager
@@ -83,16 +88,8 @@ def temporary_beside(path: str) -> Iterator[tuple[str, int]]:
     Yields:
         A tuple of the temporary path and a file descriptor to write to, which the block closes.
     """
-    temporary, descriptor = _temporary_name(path), None
-    with unfinished(temporary):
-        try:  # starts before the file is created, because a signal may come while it is being created
-            descriptor = _create(temporary)
-            yield temporary, os.dup(descriptor)
-        finally:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            if descriptor is not None:
-                os.close(descriptor)  # this also releases the lock
+    with _temporary(path, _create) as (temporary, descriptor):
+        yield temporary, os.dup(descriptor)
 
 
 @contextlib.contextmanager
@@ -102,23 +99,25 @@ def temporary_folder_beside(path: str) -> Iterator[str]:
     Temporary folders that killed processes left for the same `path` are removed first. A folder of a running process is
     locked, and therefore stays. At the end of the block, the temporary folder is removed with its contents.
     """
-    temporary, descriptor = _temporary_name(path), None
-    with unfinished(temporary):
-        try:
-            descriptor = _create_folder(temporary)
-            yield temporary
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
-            if descriptor is not None:
-                os.close(descriptor)
+    with _temporary(path, _create_folder) as (temporary, _):
+        yield temporary
 
 
-def _temporary_name(path: str) -> str:
-    """Returns a new hidden name in the folder of a path, and removes what killed processes left under such names."""
+@contextlib.contextmanager
+def _temporary(path: str, create: Callable[[str], int]) -> Iterator[tuple[str, int]]:
+    """Yields the path of what `create` makes under a hidden name beside `path`, and the descriptor that locks it."""
     folder, name = os.path.split(path)
     prefix = f".{name[:60]}."  # a file system allows names of at most 255 bytes
     _remove_abandoned(folder, prefix)
-    return os.path.join(folder, f"{prefix}{secrets.token_hex(4)}.tmp")
+    temporary, descriptor = os.path.join(folder, f"{prefix}{secrets.token_hex(4)}.tmp"), None
+    with unfinished(temporary):
+        try:  # starts before the file is created, because a signal may come while it is being created
+            descriptor = create(temporary)
+            yield temporary, descriptor
+        finally:
+            _remove(temporary)
+            if descriptor is not None:
+                os.close(descriptor)  # this also releases the lock
 
 
 def _create(path: str) -> int:
