@@ -36,6 +36,7 @@ class CorpusMetric:
         label: str. Sacrebleu's name of the metric, such as "BLEU" or "chrF2".
         signature: str. Sacrebleu's signature, which names all settings of the score.
         sentences: int. Number of sentences.
+        size: int. Number of counts of a sentence.
         scores: function that takes an array of counts `(..., size)` and returns their scores, an array `(...)`, 0 to
             100.
 
@@ -58,20 +59,17 @@ class CorpusMetric:
         check_choice("tokenize", tokenize, TOKENIZERS)
         metrics = import_sacrebleu().metrics
         self.name = name
-        if name == "bleu":
-            self._metric = metrics.BLEU(tokenize=tokenize, force=True)
-        else:
-            self._metric = {"chrf": metrics.CHRF, "ter": metrics.TER}[name]()
-        self.scores: Callable[[Array], Array] = {"bleu": bleu_scores, "chrf": chrf_scores, "ter": ter_scores}[name]
+        self.size: int
+        self.scores: Callable[[Array], Array]
+        self._metric, self.size, self.scores = {
+            "bleu": (metrics.BLEU(tokenize=tokenize, force=True), 10, bleu_scores),
+            "chrf": (metrics.CHRF(), 18, chrf_scores),
+            "ter": (metrics.TER(), 2, ter_scores),
+        }[name]
         self._references = self._metric._cache_references(references)
         self.sentences = len(self._references)
         self.signature = str(self._metric.get_signature())
         self.label = self._metric._compute_score_from_stats([0] * self.size).name
-
-    @property
-    def size(self) -> int:
-        """The number of counts of a sentence."""
-        return {"bleu": 10, "chrf": 18, "ter": 2}[self.name]
 
     def counts(self, sentence: int, hypothesis: str) -> Array:
         """Counts what the score of a hypothesis of a sentence, numbered from 0, is computed from: array `(size,)`."""
