@@ -120,13 +120,8 @@ def source_count(raw: bytes, lines: InputLines) -> float:
     try:
         return finite_number(counts[1])
     except ValueError:
-        raise InputError(
-            f"found the count {quoted(counts[1])}",
-            "expected a finite number",
-            "repair or remove the line",
-            lines.path,
-            lines.line_number,
-        ) from None
+        found = f"found the count {quoted(counts[1])}"
+        raise lines.error(found, "expected a finite number", "repair or remove the line") from None
 
 
 # "More than three words per phrase", section 4.3 of the paper.

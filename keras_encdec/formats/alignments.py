@@ -85,13 +85,8 @@ def embedded_links(reader: RecordReader[Record], pair_format: PairFormat) -> Ite
         if record.problem is None:
             text = pair_format.links(record)
             if text is None:
-                raise InputError(
-                    "found no word alignment",
-                    "expected one on each line",
-                    "give the alignment in a separate file, with --alignment",
-                    reader.lines.path,
-                    reader.lines.line_number,
-                )
+                remedy = "give the alignment in a separate file, with --alignment"
+                raise reader.lines.error("found no word alignment", "expected one on each line", remedy)
             yield record, LinksLine(text, reader.lines.path, reader.lines.line_number)
 
 

@@ -147,12 +147,10 @@ class NBestPairReader(_HypothesisReader[NBestPairRecord]):
         sentences = self.sentences
         for record in self._hypotheses():
             if record.id is not None and record.id >= len(sentences):
-                raise InputError(
+                raise self.lines.error(
                     f"found the id {record.id}",
                     f"expected at most {len(sentences) - 1}, as {os.fspath(source_path)} has {len(sentences):,} lines",
                     "give the sentences that were translated as --source",
-                    self.lines.path,
-                    self.lines.line_number,
                 )
             source = "" if record.id is None else sentences[record.id]
             yield NBestPairRecord(record.raw, record.id, source, record.hypothesis, record.features, record.problem)

@@ -162,6 +162,10 @@ class InputLines:
         self._lines.close()
         self._file.close()
 
+    def error(self, found: str, expected: str, remedy: str, line: int | None = None) -> InputError:
+        """Makes the error about a line, by default the last one that was yielded or taken."""
+        return InputError(found, expected, remedy, self.path, line or self.line_number)
+
     def take(self, number: int) -> bytes:
         """Reads the next lines together, which is faster than one after another.
 
@@ -224,8 +228,8 @@ class InputLines:
             with explained(self.path, "to read", place):
                 return next(self._blocks, b"")
         except BrokenGzip as error:
-            expected, remedy = "expected a complete gzip file", "copy or make the file again"
-            raise InputError(f"{error}", expected, remedy, self.path, place) from error
+            remedy = "copy or make the file again"
+            raise self.error(f"{error}", "expected a complete gzip file", remedy, place) from error
 
     def _iterate(self) -> Generator[bytes]:
         number, pending, held = self.line_number, [], 0
@@ -254,7 +258,7 @@ class InputLines:
 
     def _too_long(self, line: int) -> InputError:
         found = f"found a line of more than {_LONGEST_LINE >> 20} MiB"
-        return InputError(found, "expected lines of text", "name a text file, plain or gzipped", self.path, line)
+        return self.error(found, "expected lines of text", "name a text file, plain or gzipped", line)
 
 
 @dataclasses.dataclass(frozen=True)

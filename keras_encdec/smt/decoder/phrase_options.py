@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import mul
 from typing import NamedTuple
 
-from keras_encdec.errors import InputError
 from keras_encdec.formats.encodings import escape, model_words, unescape
 from keras_encdec.formats.phrase_table import PhraseTableRecord, log_score
 from keras_encdec.runtime.input_lines import InputLines
@@ -64,13 +63,8 @@ def read_phrases(
             # `read_phrase_scores` leaves such pairs out, because Moses has not translated with them. The decoder, which
             # would silently translate without them, refuses the table instead.
             if min(scores) < 0:
-                raise InputError(
-                    f"found the score {min(scores):g}",
-                    "expected probabilities",
-                    "repair or remove the line",
-                    lines.path,
-                    lines.line_number,
-                )
+                found = f"found the score {min(scores):g}"
+                raise lines.error(found, "expected probabilities", "repair or remove the line")
             target = " ".join(model_words(record.target))  # may be empty: the phrase is deleted
             phrases.setdefault(source, []).append((escape(target), tuple(map(log_score, scores))))
     return phrases

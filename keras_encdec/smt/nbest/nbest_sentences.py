@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Iterator
 
-from keras_encdec.errors import InputError
 from keras_encdec.formats import (
     FilePath,
     InputLines,
@@ -80,15 +79,13 @@ def hypotheses_by_sentence(lines: InputLines) -> Iterator[SentenceHypotheses]:
         try:
             parsed = parse_nbest_line(raw)
         except MalformedLine as error:
-            raise InputError(error.found, error.expected, error.remedy(number), lines.path, number) from None
+            raise lines.error(error.found, error.expected, error.remedy(number)) from None
         last = hypotheses[-1].parsed.id if hypotheses else parsed.id
         if parsed.id < last:
-            raise InputError(
+            raise lines.error(
                 f"found the id {parsed.id} after {last}",
                 "expected the hypotheses of each sentence together, and ids in ascending order",
                 "sort the list by id (sort -s -n)",
-                lines.path,
-                number,
             )
         if parsed.id > last:
             yield SentenceHypotheses(hypotheses, previous)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from keras_encdec.configuration import hyperparameter
-from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath, InputLines, append_features, open_output, parse_features
 from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.fields import LARGEST
@@ -128,11 +127,10 @@ def _with_translations(
         while translated is not None and translated.id < sentence.id:
             translated = next(translations_left, None)
         if translated is None or translated.id > sentence.id:
-            raise InputError(
+            raise lines.error(
                 f"found the id {sentence.id}",
                 f"expected one with translations in {translations.path}",
                 "translate all sentences of the list",
-                lines.path,
                 sentence.hypotheses[0].line_number,
             )
         yield sentence, translated

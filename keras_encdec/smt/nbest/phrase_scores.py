@@ -136,12 +136,10 @@ def read_phrase_scores(
             if record.parsed is None:
                 continue
             if len(record.parsed.scores) < least_scores:
-                raise InputError(
+                raise reader.lines.error(
                     f"found {len(record.parsed.scores)} scores",
                     f"expected at least {least_scores}",
                     "give the table that encdec-score wrote, or the number of another score (--feature)",
-                    reader.lines.path,
-                    reader.lines.line_number,
                 )
             if record.source != last_source:
                 last_source = record.source

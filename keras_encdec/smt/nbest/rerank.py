@@ -144,13 +144,9 @@ def _write_best(file: BinaryIO, sentence: SentenceHypotheses, totals: list[float
     """Writes an empty line for each missing sentence, then the best hypothesis; returns the number of lines."""
     if sentence.missing > MAX_MISSING:
         before = f" after {sentence.previous_id}" if sentence.previous_id >= 0 else ", the first one"
-        raise InputError(
-            f"found the id {sentence.id}{before}",
-            f"expected at most {MAX_MISSING:,} sentences without hypotheses",
-            "correct the id",
-            lines.path,
-            sentence.hypotheses[0].line_number,
-        )
+        expected = f"expected at most {MAX_MISSING:,} sentences without hypotheses"
+        line = sentence.hypotheses[0].line_number
+        raise lines.error(f"found the id {sentence.id}{before}", expected, "correct the id", line)
     best = sentence.hypotheses[totals.index(max(totals))]
     file.write(b"\n" * sentence.missing + best.parsed.hypothesis)
     return sentence.missing + 1

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_encdec.configuration import hyperparameter
-from keras_encdec.errors import FilePath, InputError, quoted
+from keras_encdec.errors import FilePath, quoted
 from keras_encdec.formats.encodings import FileEncoding, escape, without_mark
 from keras_encdec.formats.fields import split_tokens
 from keras_encdec.runtime.files import check_distinct_files
@@ -177,20 +177,16 @@ def _read(lines: InputLines, encoding: FileEncoding, shown: Progress) -> tuple[l
         words = split_tokens(raw.removesuffix(b"\r"))
         for word in words:
             if word in _SPECIAL:
-                raise InputError(
+                raise lines.error(
                     f"found the word {word.decode()}",
                     "expected words other than <s>, </s> and <unk>",
                     f"remove it, or escape it as {escape(word.decode())}",
-                    lines.path,
-                    lines.line_number,
                 )
             if b"\r" in word:  # ends a line for KenLM and SRILM
-                raise InputError(
+                raise lines.error(
                     f"found a carriage return in the word {quoted(word)}",
                     "expected carriage returns at the ends of lines only, one each",
                     "convert the ends of lines",
-                    lines.path,
-                    lines.line_number,
                 )
         ids.append(_BEGIN_ID)
         ids += [vocabulary.setdefault(word, len(vocabulary)) for word in words]
