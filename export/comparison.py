@@ -53,7 +53,7 @@ def random_pairs(directory: ModelDirectory, number: int) -> list[tuple[str, str]
     random = np.random.default_rng(0)
 
     def rare_words(characters: Vocabulary | None) -> list[str]:
-        letters = ["\u0301", *(one for one in characters.words if _is_utf8(one))] if characters is not None else ()
+        letters = ["\u0301", *filter(_is_utf8, characters.words)] if characters is not None else ()
         return ["".join(random.choice(letters, random.integers(1, 20))) for _ in range(number if letters else 0)]
 
     sources, targets = (

@@ -73,12 +73,12 @@ class ModelsConfig:
             )
         models = self._file.model_config_list.config
         address = shown_path(os.path.abspath(self._folder))
-        here = [model.name for model in models if model.base_path == address] + self._relocated
-        if here and name not in here:
+        existing = [model.name for model in models if model.base_path == address] + self._relocated
+        if existing and name not in existing:
             raise InputError(
-                f"found the model {here[0]!r} for this folder",
+                f"found the model {existing[0]!r} for this folder",
                 f"expected {name!r}",
-                f"give --model_name={here[0]}",
+                f"give --model_name={existing[0]}",
                 self._path,
             )
         self._model = next((model for model in models if model.name == name), None) or models.add(name=name)
@@ -118,8 +118,8 @@ class ModelsConfig:
         for label, version in ((STABLE, stable), (CANARY, canary)):
             if version:
                 model.version_labels[label] = version
-        there = set(versions(self._folder)) - {without}
-        for label in [label for label, version in model.version_labels.items() if version not in there]:
+        remaining = set(versions(self._folder)) - {without}
+        for label in [label for label, version in model.version_labels.items() if version not in remaining]:
             del model.version_labels[label]
         comments = "".join(f"{_RELOCATED}{name}\n" for name in self._relocated)
         write_file(self._path, (comments + text_format.MessageToString(self._file)).encode())

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class ServingConfig(ShortlistOptions, TranslationOptions, ReplacementOptions):
     """Limits, search options and stored weights of a served model.
 
-    The server also refuses strings of more than 64 bytes for each of the `max_tokens`. `BeamSampler` describes the
-    penalties, `LexicalShortlist` the shortlist, `decoding.UnknownReplacement` and `decoding.UnknownSpeller` what
-    becomes of unknown words, and `keras_encdec.export.stored_weights` the forms of the weights.
+    The server also refuses strings of more than 64 bytes for each of the `max_tokens`. For the
+    penalties see `BeamSampler`, for the shortlist `LexicalShortlist`, for unknown words `decoding.UnknownReplacement`
+    and `decoding.UnknownSpeller`, and for the forms of the weights `keras_encdec.export.stored_weights`.
 
     Raises:
         ConfigurationError: a ValueError, for a value out of bounds, and for values that contradict one another.

@@ -16,7 +16,7 @@ Parts = Mapping[str, np.ndarray]
 
 LARGEST_INT8 = 127
 # Zeros are left out only if that saves this share of an array: loading the model must put them back.
-LEAST_SAVING = 0.1
+MIN_SAVING = 0.1
 _SHIFTS = np.arange(7, -1, -1, dtype=np.uint8)
 
 
@@ -36,7 +36,7 @@ def encode_weight(array: npt.NDArray[np.float32], form: str) -> dict[str, np.nda
     elif array.ndim > 1 and form == "int8":
         parts = min((_in_int8(array, axis) for axis in (0, -1)), key=lambda made: _distance(made, array))
     without_zeros = encoded(parts["values"])
-    if without_zeros and stored_size(without_zeros) <= (1 - LEAST_SAVING) * parts["values"].nbytes:
+    if without_zeros and stored_size(without_zeros) <= (1 - MIN_SAVING) * parts["values"].nbytes:
         parts |= without_zeros
     return parts
 

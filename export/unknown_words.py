@@ -85,9 +85,9 @@ class ServedReplacement:
         attended = tf.where(links < 0, -1 - links, links) if self._has_attention else -tf.ones_like(links)
         positions = tf.where(is_named, positions, attended)
         is_known_position = (positions >= 0) & (positions < words_of_source)
-        whole, are_sentencepieces = _whole_words(source_words)
+        whole_words, are_sentencepieces = _whole_words(source_words)
         is_unknown = tf.gather(self._is_unknown, ids)
-        replaced = tf.gather(self._translated(whole), tf.where(is_known_position, positions, 0), batch_dims=1)
+        replaced = tf.gather(self._translated(whole_words), tf.where(is_known_position, positions, 0), batch_dims=1)
         words = tf.where(is_unknown, tf.where(is_known_position, replaced, UNKNOWN_WORD), words)
         return _separate_words(words, is_unknown & is_known_position, are_sentencepieces[:, None, None])
 
@@ -119,8 +119,8 @@ def _whole_words(pieces: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     numbers = tf.cumsum(tf.reshape(tf.cast(~continues_word | is_first | (pieces == ""), tf.int32), (-1,))) - 1
     flat = tf.reshape(pieces, (-1,))
     joined = tf.strings.unsorted_segment_join(flat, numbers, tf.size(flat), separator=" ")
-    whole = tf.strings.regex_replace(tf.gather(joined, numbers), f"{CONTINUATION_MARK}$", "")
-    return tf.reshape(whole, tf.shape(pieces)), are_sentencepieces
+    whole_words = tf.strings.regex_replace(tf.gather(joined, numbers), f"{CONTINUATION_MARK}$", "")
+    return tf.reshape(whole_words, tf.shape(pieces)), are_sentencepieces
 
 
 def _separate_words(pieces: tf.Tensor, apart: tf.Tensor, are_sentencepieces: tf.Tensor) -> tf.Tensor:
@@ -187,15 +187,17 @@ def spell_in_graph(
     hypothesis, position = tf.unstack(tf.cast(tf.where(is_unknown), tf.int32), axis=1)
     width = tf.shape(source_words)[1] if translations is not None else None
     first, *attention = _unknown_states(decoder, encoded, results.ids, word, tf.size(hypothesis), width)
-    of_word = {name: tf.gather(values, hypothesis // number) for name, values in inputs.items()}
-    if "seed" in of_word:
-        keys = [of_word["seed"], tf.cast(hypothesis % number, tf.int64), tf.cast(position, tf.int64)]
+    word_inputs = {name: tf.gather(values, hypothesis // number) for name, values in inputs.items()}
+    if "seed" in word_inputs:
+        keys = [word_inputs["seed"], tf.cast(hypothesis % number, tf.int64), tf.cast(position, tf.int64)]
         text = tf.strings.join([tf.strings.as_string(key) for key in keys], separator=" ")
-        of_word["seed"] = tf.strings.to_hash_bucket_fast(text, SEEDS)
+        word_inputs["seed"] = tf.strings.to_hash_bucket_fast(text, SEEDS)
     character_sampler = sampler.character_sampler() or BeamSampler(CHARACTER_BEAM)
     limits = tf.fill(tf.shape(hypothesis), LONGEST_WORD)
     speller = _Speller(decoder.speller.decoder, rules)
-    found = search_in_graph(speller, {"spelling": first}, tf.ones_like(hypothesis), limits, character_sampler, of_word)
+    found = search_in_graph(
+        speller, {"spelling": first}, tf.ones_like(hypothesis), limits, character_sampler, word_inputs
+    )
     spellings, log_probs = found.ids[:, 0], found.log_probs[:, 0]
     ranked_by = log_probs
     if translations is not None:

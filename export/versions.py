@@ -36,9 +36,9 @@ def version_folder(export_dir: str | os.PathLike[str], version: int | None = Non
     Raises:
         InputError: if there is no such version, or the folder is itself a version.
     """
-    there = versions(export_dir)
-    number = max(there, default=None) if version is None else version
-    if number not in there and os.path.exists(os.path.join(export_dir, "saved_model.pb")):
+    existing = versions(export_dir)
+    number = max(existing, default=None) if version is None else version
+    if number not in existing and os.path.exists(os.path.join(export_dir, "saved_model.pb")):
         above = os.path.normpath(os.path.join(export_dir, os.pardir))
         raise InputError(
             "found a single version",
@@ -46,11 +46,13 @@ def version_folder(export_dir: str | os.PathLike[str], version: int | None = Non
             f"give the directory above, {above}",
             export_dir,
         )
-    if number not in there:
+    if number not in existing:
         raise InputError(
-            f"found version{'s' * (len(there) > 1)} {', '.join(map(str, there))}" if there else "found no version",
+            f"found version{'s' * (len(existing) > 1)} {', '.join(map(str, existing))}"
+            if existing
+            else "found no version",
             "expected at least one" if number is None else f"expected version {number}",
-            "give a version that exists" if there else "export one first (encdec-export)",
+            "give a version that exists" if existing else "export one first (encdec-export)",
             export_dir,
         )
     return pathlib.Path(export_dir) / str(number)

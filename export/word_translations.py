@@ -66,15 +66,15 @@ class ServedTranslations:
         assert vocabulary.characters is not None
         self._target_ids, self._weight = target_ids, weight
         translations = {source: targets for source, targets in rare.translations.items() if targets}
-        targets = list(dict.fromkeys(word for of_source in translations.values() for word in of_source))
+        targets = list(dict.fromkeys(word for row in translations.values() for word in row))
         numbers = {word: number for number, word in enumerate(targets)}
         self._width = max([TRANSLATIONS, *map(len, translations.values())])
         # The last row serves source words without translations.
         ids = np.full((len(translations) + 1, self._width), -1, np.int32)
         probabilities = np.zeros(ids.shape, np.float32)
-        for row, of_source in enumerate(translations.values()):
-            ids[row, : len(of_source)] = [numbers[word] for word in of_source]
-            probabilities[row, : len(of_source)] = list(of_source.values())
+        for row, probability_of in enumerate(translations.values()):
+            ids[row, : len(probability_of)] = [numbers[word] for word in probability_of]
+            probabilities[row, : len(probability_of)] = list(probability_of.values())
         spellings = spelled(targets, vocabulary.characters)
         self._ids, self._probabilities, self._spellings = (
             tf.Variable(table, trainable=False) for table in (ids, probabilities, spellings)
@@ -107,35 +107,41 @@ class ServedTranslations:
             tuple: int32 tensor `(words, 51)`, the characters of the chosen words; float32 tensor `(words,)`, their
             ln p; float32 tensor `(words,)`, ln of the words' probabilities, at least `LOWEST_LOG_PROB`.
         """
-        of_sources, probabilities, spellings = self._of_sources(source_words)
+        translation_rows, probabilities, spellings = self._translation_table(source_words)
         attention = tf.cast(attention, tf.float32) * tf.cast(tf.gather(source_words, source) != "", tf.float32)
         attention /= tf.maximum(tf.reduce_sum(attention, axis=1, keepdims=True), np.finfo(np.float32).tiny)
         parts = tf.repeat(attention, self._width, axis=1) * tf.gather(probabilities, source)
         # Translations of several source words that are the same word are added up where it comes first. So equally
         # probable words compete in their order in the source and the table, as in `UnknownSpeller`.
-        indices = _with_rows(tf.gather(_first_positions(of_sources), source))
+        indices = _with_rows(tf.gather(_first_positions(translation_rows), source))
         translated, positions = tf.math.top_k(tf.scatter_nd(indices, parts, tf.shape(parts)), TRANSLATIONS)
-        words = tf.gather(tf.gather(of_sources, source), positions, batch_dims=1)
+        words = tf.gather(tf.gather(translation_rows, source), positions, batch_dims=1)
         candidates = tf.gather(spellings, tf.maximum(words, 0))
-        of_characters = spelling_log_probs(
+        character_log_probs = spelling_log_probs(
             speller, tf.repeat(first, TRANSLATIONS, axis=0), tf.reshape(candidates, [-1, SPELLING_WIDTH])
         )
-        of_characters = tf.reshape(of_characters, tf.shape(words))
-        spelled = tf.math.log(1 - self._weight)
-        values = tf.reduce_logsumexp([spelled + of_characters, tf.math.log(self._weight * translated)], axis=0)
-        values = tf.where((words >= 0) & (translated > 0) & (of_characters > -np.inf), values, -np.inf)
+        character_log_probs = tf.reshape(character_log_probs, tf.shape(words))
+        log_spelling_weight = tf.math.log(1 - self._weight)
+        values = tf.reduce_logsumexp(
+            [log_spelling_weight + character_log_probs, tf.math.log(self._weight * translated)], axis=0
+        )
+        values = tf.where((words >= 0) & (translated > 0) & (character_log_probs > -np.inf), values, -np.inf)
         # Of equally probable words, the one whose characters are more probable is chosen.
-        tables = candidates, of_characters, values
-        order = tf.argsort(of_characters, axis=1, direction="DESCENDING", stable=True)
-        candidates, of_characters, values = (tf.gather(table, order, batch_dims=1) for table in tables)
-        values = tf.concat([spelled + log_probs[:, None], values], 1)
+        tables = candidates, character_log_probs, values
+        order = tf.argsort(character_log_probs, axis=1, direction="DESCENDING", stable=True)
+        candidates, character_log_probs, values = (tf.gather(table, order, batch_dims=1) for table in tables)
+        values = tf.concat([log_spelling_weight + log_probs[:, None], values], 1)
         best = tf.argmax(values, axis=1, output_type=tf.int32)
         ids = tf.pad(ids, [[0, 0], [0, SPELLING_WIDTH]])[:, :SPELLING_WIDTH]
-        tables = (tf.concat([ids[:, None], candidates], 1), tf.concat([log_probs[:, None], of_characters], 1), values)
+        tables = (
+            tf.concat([ids[:, None], candidates], 1),
+            tf.concat([log_probs[:, None], character_log_probs], 1),
+            values,
+        )
         candidates, log_probs, values = (tf.gather(table, best, batch_dims=1) for table in tables)
         return candidates, log_probs, tf.maximum(values, LOWEST_LOG_PROB)
 
-    def _of_sources(self, source_words: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    def _translation_table(self, source_words: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Returns the translations of the words of each source.
 
         Returns:

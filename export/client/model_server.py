@@ -163,7 +163,7 @@ class ServerError(Exception):
             if line is not None:
                 remedy = "repair or remove the line, or give --on_error=keep to write such lines with a neutral score"
         else:
-            found = f"found the error {self.code} of the server at {address} ({self.message})"
+            found = f"found the error {self.code} from the server at {address} ({self.message})"
             expected, remedy = "expected an answer", "check --server, and see the server's log"
         return InputError(found, expected, remedy, path, line)
 

@@ -15,7 +15,7 @@ from keras_encdec.text.vocabulary import UNKNOWN
 
 END_OF_SEQUENCE = "(end)"
 # Words that occur less often are not given as examples of what a unit does.
-LEAST_SEEN = 3
+MIN_SEEN = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,7 +111,7 @@ class UnitGates:
         indices = collections.defaultdict(list)
         for index, word in enumerate(tokens):
             indices[word].append(index)
-        words = [word for word in indices if len(indices[word]) >= LEAST_SEEN]
+        words = [word for word in indices if len(indices[word]) >= MIN_SEEN]
         by_word = [
             np.stack([gate[indices[word]].mean(axis=0) for word in words]) if words else gate[:0]
             for gate in (update, reset)

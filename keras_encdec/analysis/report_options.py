@@ -92,7 +92,7 @@ def files_of_earlier_report(output: FilePath) -> set[str]:
     if _MADE_BY not in page:
         raise InputError(
             "found a page that encdec-report did not write",
-            "expected that of an earlier report, or none",
+            "expected the page of an earlier report, or no file",
             "move it elsewhere, or give another --output",
             path,
         )

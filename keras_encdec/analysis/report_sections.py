@@ -65,7 +65,7 @@ PHRASES = (
     "similar meaning or form lie near one another."
 )
 # A model with at least this share of zeros is a pruned one. Others have a few zeros by chance.
-LEAST_PRUNED = 0.001
+MIN_PRUNED = 0.001
 
 
 class ReportSections:
@@ -130,7 +130,7 @@ class ReportSections:
         finally:
             executor.shutdown(wait=False, cancel_futures=True)
         counts = zero_counts(self._directory.model)
-        if zero_share(counts) >= LEAST_PRUNED:
+        if zero_share(counts) >= MIN_PRUNED:
             yield pruning_section(counts)
         if runs:
             yield training_section(runs)
@@ -222,11 +222,11 @@ class ReportSections:
             return
         sources = list(dict.fromkeys(pair.source for pair in sample.pairs)) if sample else sentences
         corpus = _sample(sources, GATE_SOURCES, f"gates {self._options.seed}")
-        most = max(1, GATE_WORDS // max((len(split_tokens(phrase)) + 1 for phrase in corpus), default=1))
+        max_sources = max(1, GATE_WORDS // max((len(split_tokens(phrase)) + 1 for phrase in corpus), default=1))
         phrases = [lines[0].source for kind in chosen.values() for lines in kind[: -(-SHOWN_GATES // len(chosen))]]
         if corpus:
             self._say("Computing the gates.")
-            gates, factored = phrase_gates(self._directory, corpus[:most], factored=sample is not None), True
+            gates, factored = phrase_gates(self._directory, corpus[:max_sources], factored=sample is not None), True
             if not phrases:  # there is no table, or it has no long phrases
                 others = sentences or sorted(sources, key=lambda phrase: len(split_tokens(phrase)))[-SHOWN_GATES:]
                 phrases = _sample(others, SHOWN_GATES, f"shown {self._options.seed}")

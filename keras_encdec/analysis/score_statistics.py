@@ -106,7 +106,7 @@ def _ranks(values: np.ndarray) -> np.ndarray:
 
 
 # Bins with fewer pairs are dropped, unless all bins have fewer.
-FEWEST_PAIRS = 10
+MIN_PAIRS = 10
 # Longer phrases share a bin.
 LONGEST = 60
 
@@ -146,8 +146,8 @@ def scores_by_frequency(frequencies: ArrayLike, scores: np.ndarray) -> BinnedSco
 
 def _binned(keys: np.ndarray, scores: np.ndarray) -> BinnedScores:
     distinct, counts = np.unique(keys, return_counts=True)
-    if (counts >= FEWEST_PAIRS).any():
-        distinct, counts = distinct[counts >= FEWEST_PAIRS], counts[counts >= FEWEST_PAIRS]
+    if (counts >= MIN_PAIRS).any():
+        distinct, counts = distinct[counts >= MIN_PAIRS], counts[counts >= MIN_PAIRS]
     quartiles = [np.percentile(scores[keys == key], (25, 50, 75)) for key in distinct]
     return BinnedScores(distinct.tolist(), counts.tolist(), np.array(quartiles).reshape(-1, 3))
 

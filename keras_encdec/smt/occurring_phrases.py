@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 
 class OccurringPhrases:
-    """The phrases that occur in sentences, without a copy of each: in the memory of the sentences' suffixes.
+    """The phrases that occur in sentences. It stores the suffixes of the sentences, not a copy of each phrase.
 
     With `longest`, it is the maximum number of words in a phrase.
 

@@ -175,15 +175,15 @@ async def _respond(explorer: Explorer, computations: Computations, endpoint: End
     return JSONResponse(result)
 
 
-async def _read(request: Request, most: int) -> bytes | None:
-    """Reads the body of a request; returns `None` if it has more than `most` bytes, without reading all of it."""
+async def _read(request: Request, max_bytes: int) -> bytes | None:
+    """Reads the body of a request; returns `None` if it has more than `max_bytes`, without reading all of it."""
     declared = request.headers.get("content-length", "")
-    if declared.isdecimal() and int(declared) > most:
+    if declared.isdecimal() and int(declared) > max_bytes:
         return None
     body = b""
     async for part in request.stream():
         body += part
-        if len(body) > most:
+        if len(body) > max_bytes:
             return None
     return body
 

@@ -18,7 +18,7 @@ class RequestLimits(Configuration):
 
     max_words: int = hyperparameter(60, "Maximum number of words of a phrase or sentence.", minimum=1)
     requests_per_minute: int = hyperparameter(
-        600, "Maximum number of requests from an address within a minute.", minimum=1
+        600, "Maximum number of requests from one IP address within a minute.", minimum=1
     )
 
     @property

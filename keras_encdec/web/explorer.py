@@ -105,13 +105,14 @@ class Explorer:
         """Draws targets from the model, and returns the `best` distinct ones: those drawn most often come first."""
         words = self._source(source)
         [drawn] = self._generator.generate_words([words], RandomSampler(samples, seed=seed))
-        most = sorted(drawn, key=lambda each: (-each.count, -each.log_prob))[:best]
+        most_frequent = sorted(drawn, key=lambda each: (-each.count, -each.log_prob))[:best]
         return {
             "source": self._tokens(words, self._directory.source_vocabulary),
             "samples": samples,
             "distinct": len(drawn),
             "targets": [
-                {"text": " ".join(each.words), "count": each.count, **_probability(each.log_prob)} for each in most
+                {"text": " ".join(each.words), "count": each.count, **_probability(each.log_prob)}
+                for each in most_frequent
             ],
         }
 

@@ -88,7 +88,7 @@ def test_perplexity_is_exp_of_minus_the_mean_over_tokens_of_all_batches():
     assert math.isclose(perplexity(model, BATCHES), math.exp(-total / 6), rel_tol=1e-5)
 
 
-def test_without_the_source_every_source_is_the_same():
+def test_perplexity_without_the_source_ignores_the_sources():
     model = stirred()
     other = [{**batch, "source": np.full_like(batch["source"], 2)} for batch in BATCHES]
     assert perplexity(model, BATCHES) != perplexity(model, other)

@@ -39,7 +39,7 @@ def test_the_graph_has_only_operations_of_a_standard_server(exported):
     assert {"StringSplitV2", "LookupTableFindV2", "While"} <= operations
     for word in ("Xla", "PyFunc", "TFText", "NormalizeUTF8", "CaseFoldUTF8"):
         assert not [name for name in operations if word in name]
-    attributes = {name for of in (*nodes, *graph.library.function) for name in of.attr}
+    attributes = {name for owner in (*nodes, *graph.library.function) for name in owner.attr}
     assert not [name for name in attributes if name.startswith("_Xla")]
     # The operations that Python registers without any further package, as a server has them.
     registered = set(tf.raw_ops.__dict__) | {"Placeholder", "NoOp", "Const"}

@@ -108,7 +108,7 @@ def test_zeros_of_a_pruned_model_are_left_out_and_scores_and_targets_stay_equal(
     export_model(pruned_model, tmp_path / "models")
     directory = ModelDirectory.load(pruned_model)
     assert stored_bytes(tmp_path / "models") < 0.5 * 4 * directory.model.count_params()
-    monkeypatch.setattr("keras_encdec.export.stored_weights.LEAST_SAVING", 1)  # no array saves as much
+    monkeypatch.setattr("keras_encdec.export.stored_weights.MIN_SAVING", 1)  # no array saves as much
     (tmp_path / "assets").mkdir()
     whole = ServedModel(directory, tmp_path / "assets").signatures["generate_greedy"]
     source = tf.constant(["w1 w2 w3", "w4"])

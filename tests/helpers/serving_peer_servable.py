@@ -13,7 +13,7 @@ from tensorflow_serving.apis import predict_pb2, prediction_log_pb2, regression_
 _DEFAULT_SIGNATURE = "serving_default"
 _WARMUP_RECORDS = 1000
 # A few bytes can declare a tensor of any size; one larger than this is refused, so that the peer survives.
-_MOST_ELEMENTS = 2**26
+_MAX_ELEMENTS = 2**26
 # The stock server answers in these fields, where TensorFlow's Python prefers `tensor_content`.
 _FIELDS = {
     tf.float32: "float_val",
@@ -235,7 +235,7 @@ def _array(proto, alias):
     """Array of a `TensorProto`."""
     sizes = [dim.size for dim in proto.tensor_shape.dim]
     try:
-        if proto.tensor_shape.unknown_rank or min(sizes, default=0) < 0 or math.prod(sizes) > _MOST_ELEMENTS:
+        if proto.tensor_shape.unknown_rank or min(sizes, default=0) < 0 or math.prod(sizes) > _MAX_ELEMENTS:
             raise ValueError(f"a tensor of shape {sizes}")
         return tf.make_ndarray(proto)
     except Exception as error:

@@ -107,15 +107,17 @@ def draw_binned_scores(scores: BinnedScores, label: str, logarithmic: bool = Fal
     return figure
 
 
-def draw_bleu(bins: Sequence[LengthBleu], whole: float) -> Figure:
-    """Draws BLEU by length as bars, and BLEU of all sentences, `whole`, as a line."""
+def draw_bleu(bins: Sequence[LengthBleu], corpus_bleu: float) -> Figure:
+    """Draws BLEU by length as bars, and BLEU of all sentences as a line."""
     figure, axes = new_figure()
     bars = axes.bar([each.words for each in bins], [each.bleu for each in bins], color=BLUE, width=0.7)
     axes.bar_label(bars, [f"{each.bleu:.1f}" for each in bins], padding=2, fontsize=9)
-    axes.axhline(whole, color=COLOURS[1], linestyle="--", linewidth=1.2, label=f"all sentences: {whole:.1f}")
+    axes.axhline(
+        corpus_bleu, color=COLOURS[1], linestyle="--", linewidth=1.2, label=f"all sentences: {corpus_bleu:.1f}"
+    )
     axes.set(xlabel="source words of the sentence", ylabel="BLEU (0 to 100)")
     axes.grid(axis="x", visible=False)
-    axes.set_ylim(0, 1.2 * max(1, whole, *(each.bleu for each in bins)))
+    axes.set_ylim(0, 1.2 * max(1, corpus_bleu, *(each.bleu for each in bins)))
     axes.legend(loc="upper right")
     return figure
 

@@ -17,7 +17,7 @@ from keras_encdec.analysis.vectors import Vectors
 SHOWN_RARE, NEIGHBOURS = 20, 5
 # Number of points in a region, so that their names fit into its picture; minimum number of points of a map with
 # regions.
-POINTS, FEWEST_POINTS = 25, 40
+POINTS, MIN_POINTS = 25, 40
 #: Left, bottom, right and top of a part of a map.
 Box: TypeAlias = tuple[float, float, float, float]
 
@@ -63,7 +63,7 @@ def map_section(
     scatter = Scatter(
         name,
         f"Map of {len(points):,} {name} by t-SNE",
-        "Short distances have a meaning; the axes and long distances have none. A, B and C are the densest parts.",
+        "Short distances are meaningful; the axes and long distances are not. A, B and C are the densest parts.",
         points,
         [vectors.names],
         name,
@@ -265,7 +265,7 @@ def map_regions(points: np.ndarray, size: int = POINTS) -> list[Box]:
         list of at most three boxes `(left, bottom, right, top)`, the densest first; empty for a map of fewer than 40
         points.
     """
-    if len(points) < FEWEST_POINTS:
+    if len(points) < MIN_POINTS:
         return []
     radii = np.empty(len(points))
     for i, point in enumerate(points):

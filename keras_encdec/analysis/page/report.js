@@ -1,10 +1,10 @@
 // Interactive figures of many points: pan, zoom, hover and search, by mouse, touch or keyboard.
 "use strict";
 
-const MOST_CIRCLES = 6000; // more points in view are shown as a density
+const MAX_CIRCLES = 6000; // more points in view are shown as a density
 const BIN = 2; // side of a cell of the density, in pixels
 const REACH = 16; // a point is selected within this distance, in pixels
-const MOST_LABELS = 220;
+const MAX_LABELS = 220;
 const MATCHES = 12; // matches listed at first, and more for each request
 
 function decoded(text, type) {
@@ -61,12 +61,12 @@ class Scatter {
       this.data.unit, this.input), tool("+", "Zoom in", () => this.zoom(1.6)), tool("−", "Zoom out",
       () => this.zoom(1 / 1.6)), tool("All", "Show all points", () => this.reset()));
     if (this.data.view) {
-      tools.append(tool("Most", "Show most points, as at first", () => this.show(this.data.view)));
+      tools.append(tool("Most", "Show most points (the initial view)", () => this.show(this.data.view)));
     }
     for (const region of this.data.regions || []) {
       tools.append(tool(region.name, `Zoom to region ${region.name}`, () => this.show(region.box)));
     }
-    const hint = "Drag to move. Click, then turn the wheel to zoom. Click a point to keep it.";
+    const hint = "Drag to move. Click, then scroll to zoom. Click a point to select it.";
     this.figure.prepend(tools, element("div", {className: "plane"}, this.canvas, this.tip),
       element("p", {className: "hint", textContent: hint}), this.reading, this.found, this.near);
     this.context = this.canvas.getContext("2d");
@@ -276,9 +276,9 @@ class Scatter {
     this.found.replaceChildren();
     if (sought) {
       // 0: equal, 1: has it as words, 2: begins with it, 3: contains it, 4: does not.
-      const rank = (one) => one === sought ? 0 : ` ${one} `.includes(` ${sought} `) ? 1 : one.startsWith(sought) ? 2 :
-        one.includes(sought) ? 3 : 4;
-      const ranks = this.columns.map((column) => column.strings.map((one) => rank(one.toLowerCase())));
+      const rank = (text) => text === sought ? 0 : ` ${text} `.includes(` ${sought} `) ? 1 : text.startsWith(sought) ? 2 :
+        text.includes(sought) ? 3 : 4;
+      const ranks = this.columns.map((column) => column.strings.map((text) => rank(text.toLowerCase())));
       const best = [[], [], [], []];
       for (let i = 0; i < this.x.length; i++) {
         const least = Math.min(...this.columns.map((column, c) => ranks[c][column.index ? column.index[i] : i]));
@@ -359,7 +359,7 @@ class Scatter {
         inside.push(i);
       }
     }
-    if (inside.length > MOST_CIRCLES) {
+    if (inside.length > MAX_CIRCLES) {
       this.density(inside, colour("shade"));
     } else {
       context.globalAlpha = inside.length > 1500 ? 0.5 : 0.75;
@@ -455,11 +455,11 @@ class Scatter {
           cells.push(across * 4096 + along);
         }
       }
-      if (left >= 0 && cells.every((one) => !taken.has(one))) {
-        cells.forEach((one) => taken.add(one));
+      if (left >= 0 && cells.every((cell) => !taken.has(cell))) {
+        cells.forEach((cell) => taken.add(cell));
         context.strokeText(text, left, down);
         context.fillText(text, left, down);
-        if (++shown === MOST_LABELS) {
+        if (++shown === MAX_LABELS) {
           return;
         }
       }
@@ -469,7 +469,7 @@ class Scatter {
   ticks(low, high, most) {
     const rough = (high - low) / most;
     const power = 10 ** Math.floor(Math.log10(rough));
-    const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= rough);
+    const step = [1, 2, 5, 10].map((factor) => factor * power).find((value) => value >= rough);
     const found = [];
     for (let number = Math.ceil(low / step); number * step <= high; number++) {
       found.push(Number((number * step).toPrecision(10)));

@@ -49,8 +49,8 @@ def score_section(comparison: ScoreComparison, num_pairs: int) -> Section:
         [(sources[i], targets[i], float(comparison.table[i]), float(comparison.model[i])) for i in indices]
         for indices in comparison.most_differing(DIFFERING)
     )
-    more = Table("Pairs more probable by the model than by the table", header, above)
-    less = Table("Pairs less probable by the model than by the table", header, below)
+    more = Table("Pairs that are more probable by the model than by the table", header, above)
+    less = Table("Pairs that are less probable by the model than by the table", header, below)
     body = fill(
         "scores",
         shown=shown,
@@ -111,9 +111,9 @@ def length_section(
     return Section(name, title, body, {name: table}, pictures)
 
 
-def bleu_section(whole: float, bins: Sequence[LengthBleu]) -> Section:
+def bleu_section(corpus_bleu: float, bins: Sequence[LengthBleu]) -> Section:
     """Writes BLEU of greedy translations, of all and by the length of the source."""
-    drawing = rendered(draw_bleu(bins, whole), f"BLEU by source length; {whole:.1f} for all sentences")
+    drawing = rendered(draw_bleu(bins, corpus_bleu), f"BLEU by source length; {corpus_bleu:.1f} for all sentences")
     rows = [(each.words, each.sentences, round(each.bleu, 2)) for each in bins]
     table = Table("BLEU by source length", ("source words", "sentences", "BLEU"), rows)
     sentences = sum(each.sentences for each in bins)

@@ -125,10 +125,10 @@ def spelled_words(
     counts: collections.Counter[str] = collections.Counter()
     found: collections.Counter[str] = collections.Counter()
     for translation, reference in zip(translations, references, strict=True):
-        there = set(map(characters_of, reference))
+        reference_words = set(map(characters_of, reference))
         spelled = [word for word in translation if word not in known]
         counts.update(spelled)
-        found.update(word for word in spelled if word in there)
+        found.update(word for word in spelled if word in reference_words)
     words = [
         SpelledWord(word, count, found[word], None if trained is None else word in trained)
         for word, count in counts.items()
@@ -159,7 +159,7 @@ def spelled_words_section(words: Sequence[SpelledWord]) -> Section:
         is_known=all(word.was_trained is not None for word in words),
         new=sum(word.count for word in new),
         new_found=sum(word.in_references for word in new),
-        table_=Table("Spelled words, those that are new first", header, rows[:SHOWN_SPELLED]),
+        table_=Table("Spelled words, new words first", header, rows[:SHOWN_SPELLED]),
     )
     title = "Words that were spelled"
     return Section("spelt-words", title, body, {"spelt_words": Table(title, header, rows)})

@@ -141,16 +141,16 @@ def draw_training(runs: Sequence[TrainingRun], names: Sequence[tuple[str, str]],
 def pruning_section(shares: Mapping[str, tuple[int, int]]) -> Section:
     """Writes the share of the weights that is pruned, by class and layer, from what `zero_counts` returns."""
     zeros, weights = (sum(column) for column in zip(*shares.values(), strict=True))
-    whole = 100 * zeros / weights
+    percentage = 100 * zeros / weights
     names, percent = list(shares)[::-1], [100 * pruned / size for pruned, size in shares.values()][::-1]
     figure, axes = new_figure(height=0.9 + 0.28 * len(names))
     bars = axes.barh(names, percent, color=BLUE, height=0.7)
     axes.bar_label(bars, [f"{value:.0f}" for value in percent], padding=2, fontsize=9)
-    axes.axvline(whole, color="0.5", linestyle="--", linewidth=1.2)
+    axes.axvline(percentage, color="0.5", linestyle="--", linewidth=1.2)
     axes.set(xlabel="weights that are zero (%)", xlim=(0, 108))
     axes.grid(axis="y", visible=False)
-    drawing = rendered(figure, f"Share of the weights that is zero, by class; {whole:.1f} % of all weights")
+    drawing = rendered(figure, f"Share of the weights that is zero, by class; {percentage:.1f} % of all weights")
     rows = [(name, size, pruned, round(pruned / size, 4)) for name, (pruned, size) in shares.items()]
     table = Table("Pruned weights by class", ("class", "weights", "zeros", "share"), rows)
-    body = fill("pruning", share=f"{whole:.1f} %", drawing=drawing, classes=table)
+    body = fill("pruning", share=f"{percentage:.1f} %", drawing=drawing, classes=table)
     return Section("pruning", "Pruned weights", body, {"pruning": table}, {"pruning": drawing})

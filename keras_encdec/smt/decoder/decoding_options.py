@@ -118,7 +118,7 @@ class DecoderWeights(NamedTuple):
                     f"found weights of {shortened(name)}",
                     f"expected features of the decoder only, {', '.join(lengths)}",
                     f'leave it out, or give "{name}={zeros}"'
-                    + "; of a moses.ini, remove [weight-file]" * ("_" in name),
+                    + "; in a moses.ini, remove [weight-file]" * ("_" in name),
                 )
         distortion, language_model, word_penalty, phrase_penalty = (weights[name][0] for name in _INITIAL)
         translation, unknown = tuple(weights[TRANSLATION_MODEL]), weights[UNKNOWN_WORD_PENALTY][0]

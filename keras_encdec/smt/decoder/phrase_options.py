@@ -60,8 +60,8 @@ def read_phrases(
             occurs = source in sources
         if record.parsed and occurs:
             scores = [float(score) for score in record.parsed.scores]
-            # `read_phrase_scores` leaves such pairs out, because Moses has not translated with them. The decoder, which
-            # would silently translate without them, refuses the table instead.
+            # `read_phrase_scores` leaves such pairs out, because Moses does not translate with them. The decoder
+            # refuses the table instead of silently translating without them.
             if min(scores) < 0:
                 found = f"found the score {min(scores):g}"
                 raise lines.error(found, "expected probabilities", "repair or remove the line")

@@ -127,7 +127,7 @@ def evaluate_alignments(
             allowed = allowed | further.of(number).possible if further else allowed
             links = file.of(number).possible
             row = len(links), len(sure), len(allowed), len(links & sure), len(links & allowed)
-            totals = [total + one for total, one in zip(totals, row, strict=True)]
+            totals = [total + count for total, count in zip(totals, row, strict=True)]
         score = AlignmentScore(name, totals[0], totals[1], totals[2], totals[3], totals[4], sentences)
         if not score.links + score.sure:
             raise InputError(
@@ -167,24 +167,24 @@ class _LinksFile:
 
 
 def _number_of_sentences(files: Sequence[_LinksFile]) -> int:
-    whole = [file for file in files if file.sentences is not None]
-    for file in whole[1:]:
-        if file.sentences != whole[0].sentences:
+    counted_files = [file for file in files if file.sentences is not None]
+    for file in counted_files[1:]:
+        if file.sentences != counted_files[0].sentences:
             pairs = counted(file.sentences or 0, "sentence pairs")
             raise InputError(
-                f"found {pairs}, and {whole[0].sentences:,} in {whole[0].path}",
+                f"found {pairs}, and {counted_files[0].sentences:,} in {counted_files[0].path}",
                 "expected the same number",
                 "align the same sentence pairs",
                 file.path,
             )
     last, listed = max(((max(file.links, default=-1) + 1, file) for file in files), key=lambda pair: pair[0])
-    if not whole:
+    if not counted_files:
         return last
-    sentences = whole[0].sentences or 0
+    sentences = counted_files[0].sentences or 0
     if last > sentences:
         raise InputError(
             f"found a link of sentence {last:,}",
-            f"expected at most {sentences:,} sentences, as in {whole[0].path}",
+            f"expected at most {sentences:,} sentences, as in {counted_files[0].path}",
             "number the sentences from 1, in the order of the other file",
             listed.path,
         )

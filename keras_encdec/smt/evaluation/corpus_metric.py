@@ -82,8 +82,8 @@ class CorpusMetric:
 
     def score(self, counts: Array) -> float:
         """Computes the score with sacrebleu, 0 to 100, from the sum of the counts of all sentences `(size,)`."""
-        whole = [int(count) if count == int(count) else float(count) for count in counts.tolist()]
-        return float(self._metric._compute_score_from_stats(whole).score)
+        statistics = [int(count) if count == int(count) else float(count) for count in counts.tolist()]
+        return float(self._metric._compute_score_from_stats(statistics).score)
 
     def sentence_scores(self, counts: Array) -> Array:
         """Computes the scores of single hypotheses, 0 to 1, from counts `(..., size)`.

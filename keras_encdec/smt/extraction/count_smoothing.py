@@ -112,7 +112,7 @@ def _kneser_ney_discounts(pairs_by_count: Float32) -> Float32:
             times = ("once", "twice", "three times")[count - 1]
             raise InputError(
                 f"found no phrase pair that was extracted {times}",
-                "expected some, to estimate the discounts of Kneser-Ney smoothing",
+                "expected such pairs, from which Kneser-Ney smoothing estimates its discounts",
                 "give more text, or use another --smoothing",
             )
     one, two, three, four = pairs_by_count[1:5]

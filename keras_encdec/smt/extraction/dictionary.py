@@ -56,7 +56,7 @@ class DictionarySummary(FileSummary):
         entries, pairs = counted(self.lines, "entries"), counted(self.pairs, "pairs")
         reason = ""
         if not self.lines and self.min_count > 1:
-            reason = f" (no word is aligned to its translation --min_count={self.min_count} times)"
+            reason = f" (no word is aligned to its translation {self.min_count} times; give a smaller --min_count)"
         return f"{entries}{reason} from {pairs}{left_out} in {self.seconds:,.1f} s: {self._result}"
 
 
@@ -109,7 +109,7 @@ def dictionary_entries(pairs: Iterable[AlignedWordPair], min_count: int = MIN_CO
 
 
 def translations(
-    pairs: Iterable[AlignedWordPair], most: int = SHORTLIST_WORDS, min_count: int = 1
+    pairs: Iterable[AlignedWordPair], max_translations: int = SHORTLIST_WORDS, min_count: int = 1
 ) -> list[Translation]:
     """Finds the most probable translations of each source word of aligned pairs.
 
@@ -117,7 +117,7 @@ def translations(
 
     Args:
         pairs: iterable of `(source words, target words, links)`, see `open_aligned_pairs`.
-        most: int. Maximum number of translations of each word. Defaults to `100`.
+        max_translations: int. Maximum number of translations of each word. Defaults to `100`.
         min_count: int. Translations that are aligned less often are left out. Defaults to `1`.
 
     Returns:
@@ -130,18 +130,18 @@ def translations(
     [('chat', 'cat', 0.5), ('chat', 'cats', 0.5), ('le', 'the', 1.0)]
     """
     counts = _link_counts(pairs)
-    of_target: collections.Counter[str] = collections.Counter()
+    target_totals: collections.Counter[str] = collections.Counter()
     for targets in counts.values():
-        of_target.update(targets)
+        target_totals.update(targets)
     found = []
     for source, targets in sorted(counts.items()):
         total = targets.total()
         entries = [
-            Translation(source, target, count / total, count / of_target[target])
+            Translation(source, target, count / total, count / target_totals[target])
             for target, count in targets.items()
             if count >= min_count
         ]
-        found += sorted(entries, key=lambda entry: (-entry.forward, -entry.backward, entry.target))[:most]
+        found += sorted(entries, key=lambda entry: (-entry.forward, -entry.backward, entry.target))[:max_translations]
     return found
 
 
@@ -183,7 +183,7 @@ def write_dictionary(
         **values: options by name, which override those in `options`.
 
     Raises:
-        ConfigurationError: a ValueError, for options that cannot be used, or not together.
+        ConfigurationError: a ValueError, for options that cannot be used or contradict one another.
         ImportError: if sil-thot is needed and is not installed.
         InputError: if the pairs or the alignment cannot be used.
 

@@ -111,7 +111,7 @@ def extract_phrase_table(
         **values: options by name, which override those in `options`.
 
     Raises:
-        ConfigurationError: a ValueError, for options that cannot be used, or not together.
+        ConfigurationError: a ValueError, for options that cannot be used or contradict one another.
         ImportError: if sil-thot is needed and is not installed.
         InputError: if the text or the alignment cannot be used.
 

@@ -42,7 +42,7 @@ class ExtractionOptions(RawTextOptions, EncodingOption, MalformedLinesOption, Pr
     )
     symmetrization: str | None = hyperparameter(
         None,
-        f"How the links of both directions are combined. Default: {DEFAULT_SYMMETRIZATION}.",
+        f"How to combine the links of both directions. Default: {DEFAULT_SYMMETRIZATION}.",
         choices=tuple(SYMMETRIZATIONS),
     )
     max_phrase_length: int = hyperparameter(

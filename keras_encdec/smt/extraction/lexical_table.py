@@ -22,7 +22,7 @@ Value = TypeVar("Value")
 
 @dataclasses.dataclass(frozen=True)
 class WordPairCounts:
-    """Counts how often words are aligned to one another, in two arrays, which take a 16th of the memory of a dict.
+    """Counts of how often words are aligned to one another: two arrays, which take a 16th of the memory of a dict.
 
     An alignment point counts once for its two words. A word without a point counts once as aligned to NULL (Koehn, Och
     and Marcu 2003, section 4.4).
@@ -142,8 +142,8 @@ class LexicalTable:
         if index == len(self._pairs) or self._pairs[index] != pair:
             return 1.0, 1.0
         count = int(self._counts[index])
-        of_source, of_target = float(self._sources[source_number]), float(self._targets[target_number])
-        return round(count / of_source, 7), round(count / of_target, 7)
+        source_total, target_total = float(self._sources[source_number]), float(self._targets[target_number])
+        return round(count / source_total, 7), round(count / target_total, 7)
 
 
 class _Computed(dict[bytes, Value]):

@@ -20,7 +20,7 @@ from keras_encdec.smt.extraction.phrase_extraction import MAX_PHRASE_LENGTH, phr
 from keras_encdec.smt.extraction.phrase_runs import SEPARATOR
 
 # Maximum number of alignments whose parsed forms are cached. Most pairs have one of a few hundred alignments.
-_MOST_PARSED = 50_000
+_MAX_PARSED = 50_000
 
 # For each word of one side, the positions of the words of the other side that it is aligned to.
 Positions = tuple[tuple[int, ...], ...]
@@ -109,7 +109,7 @@ def score_merged(keys: Iterable[tuple[bytes, int]], lexical: LexicalTable) -> Sc
     whose probability is computed, the ascending positions of the words that it is aligned to. So the two lexical
     weights may use different alignments. The table gets the alignment used for lex(e|f).
     """
-    positions = functools.lru_cache(_MOST_PARSED)(_positions)
+    positions = functools.lru_cache(_MAX_PARSED)(_positions)
     phrases: list[bytes] = []
     alignments: list[bytes] = []
     weights: list[tuple[float, float]] = []

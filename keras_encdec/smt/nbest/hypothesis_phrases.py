@@ -17,7 +17,7 @@ from keras_encdec.smt.nbest.phrase_scores import PhraseScores, PositionedPhrase
 
 # If several lines of the table fit a phrase pair, at most this number of combinations of such lines is kept. Nearly
 # all hypotheses have fewer.
-_MOST_CHOICES = 10_000
+_MAX_CHOICES = 10_000
 
 
 class HypothesisPhrases:
@@ -126,7 +126,7 @@ def _choice(
             for option in same_pair:
                 total = tuple(map(add, so_far, option.log_scores))
                 extended.setdefault(tuple(round(value, DECIMALS) for value in total), (total, (*chosen, option)))
-        reached = dict(itertools.islice(extended.items(), _MOST_CHOICES))
+        reached = dict(itertools.islice(extended.items(), _MAX_CHOICES))
     for total, chosen in reached.values():
         if all(abs(a - b) <= tolerance(b) for a, b in zip(total, sums, strict=True)):
             return chosen
@@ -275,13 +275,13 @@ def _continuations(
         rest = _sums_within(sums, values, bounds[after])
         if rest is None:
             continue
-        if left is None or left + _least_jumps(source_words, covered | coverage, end) < 0.5:
+        if left is None or left + _min_jumps(source_words, covered | coverage, end) < 0.5:
             continuations.append((after, covered | coverage, end, left, rest, (option, chosen)))
     return continuations
 
 
 def _sums_within(sums: Sequence[float], values: Sequence[float], bounds: _Bounds) -> tuple[float, ...] | None:
-    """Subtracts a phrase's values from the sums; returns `None` if one is then out of its bounds."""
+    """Subtracts a phrase's values from the sums; returns `None` if a difference is out of its bounds."""
     rest = []
     for value, part, (low, high) in zip(sums, values, bounds):  # noqa: B905
         value -= part
@@ -291,8 +291,8 @@ def _sums_within(sums: Sequence[float], values: Sequence[float], bounds: _Bounds
     return tuple(rest)
 
 
-def _least_jumps(source_words: int, covered: int, previous: int) -> int:
-    """Returns the least sum of jumps to come: to the first uncovered word, and over covered ones up to the last."""
+def _min_jumps(source_words: int, covered: int, previous: int) -> int:
+    """Returns the minimum sum of the jumps to come: to the first uncovered word, and over covered words to the last."""
     left = ~covered & ((1 << source_words) - 1)
     if not left:
         return 0
@@ -304,7 +304,7 @@ def _least_jumps(source_words: int, covered: int, previous: int) -> int:
 def _is_done(distortion: float | None, sums: Sequence[float], tolerances: Sequence[float]) -> bool:
     if distortion is not None and distortion < -0.5:
         return False
-    return all(abs(value) <= most for value, most in zip(sums, tolerances, strict=True))
+    return all(abs(value) <= limit for value, limit in zip(sums, tolerances, strict=True))
 
 
 def _phrases(chosen: _Chosen | None) -> list[PositionedPhrase]:

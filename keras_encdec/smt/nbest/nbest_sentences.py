@@ -48,7 +48,7 @@ class SentenceHypotheses:
 
     Attributes:
         hypotheses: list of NBestHypothesis, in the order of the list, at least one.
-        previous_id: int. Id of the preceding sentence in the list; -1 for the first sentence.
+        previous_id: int. Id of the preceding sentence in the list; -1 before the first sentence.
     """
 
     hypotheses: list[NBestHypothesis]

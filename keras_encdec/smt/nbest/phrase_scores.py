@@ -100,7 +100,7 @@ class PhraseScores:
 def read_phrase_scores(
     path: FilePath,
     sentences: Collection[Sequence[str]],
-    least_scores: int = 1,
+    min_scores: int = 1,
     *,
     encoding: str | None = None,
     on_error: str = "stop",
@@ -113,7 +113,7 @@ def read_phrase_scores(
     Args:
         path: the phrase table, plain or gzipped. Pairs with a negative score are left out, as Moses leaves them out.
         sentences: list of list of str, words without factors and escapes.
-        least_scores: int. Minimum number of scores on each line. Defaults to `1`.
+        min_scores: int. Minimum number of scores on each line. Defaults to `1`.
         encoding: str. The table's encoding. Defaults to `None`: UTF-8, and other bytes are an error.
         on_error: str. "stop" raises at a malformed line, "keep" leaves it out and counts it. Defaults to "stop".
         progress: function that takes the InputLines that are read and returns a Progress. Defaults to `Progress`.
@@ -135,10 +135,10 @@ def read_phrase_scores(
             read.add(1)
             if record.parsed is None:
                 continue
-            if len(record.parsed.scores) < least_scores:
+            if len(record.parsed.scores) < min_scores:
                 raise reader.lines.error(
                     f"found {len(record.parsed.scores)} scores",
-                    f"expected at least {least_scores}",
+                    f"expected at least {min_scores}",
                     "give the table that encdec-score wrote, or the number of another score (--feature)",
                 )
             if record.source != last_source:

@@ -45,7 +45,7 @@ class NgramOptions(EncodingOption):
     )
     min_count: int = hyperparameter(
         1,
-        "Minimum number of occurrences of a word that the model has; others become the unknown word.",
+        "Leave out words that occur less often; they become the unknown word.",
         minimum=1,
     )
 

@@ -9,7 +9,7 @@ from keras_encdec.smt.tuning.nbest_features import NBestFeatures, first_of_each
 
 # Minimum width of a usable interval, relative to its farther end, or to 1 if that is larger. A step into a narrower
 # interval may miss it.
-_NARROWEST = 1e-9
+_MIN_WIDTH = 1e-9
 
 
 class Envelope(NamedTuple):
@@ -34,7 +34,7 @@ def upper_envelopes(intercepts: Array, slopes: Array, starts: Indices) -> Envelo
     """Finds the upper envelopes of the lines of all sentences, without a loop over sentences or hypotheses.
 
     All sentences are followed from the left at the same time. In each turn, a sentence moves to the line that crosses
-    its present line first. Lines that are not steeper than the present line are dropped, so each turn has fewer lines.
+    its current line first. Lines that are not steeper than the current line are dropped, so each turn has fewer lines.
 
     Args:
         intercepts, slopes: float64 arrays `(hypotheses,)`. A total is intercept + x slope.
@@ -48,27 +48,27 @@ def upper_envelopes(intercepts: Array, slopes: Array, starts: Indices) -> Envelo
     flattest = slopes == np.minimum.reduceat(slopes, starts)[sentence_of]
     highest = np.maximum.reduceat(np.where(flattest, intercepts, -np.inf), starts)
     first = first_of_each(flattest & (intercepts == highest[sentence_of]), starts)
-    present, reached = first.copy(), np.full(len(starts), -np.inf)
+    current, reached = first.copy(), np.full(len(starts), -np.inf)
     rows, steps, before, after = np.arange(len(slopes)), [], [], []
     while True:
-        steeper = slopes[rows] > slopes[present][sentence_of]
+        steeper = slopes[rows] > slopes[current][sentence_of]
         rows, sentence_of = rows[steeper], sentence_of[steeper]
         if not len(rows):
             break
-        now = present[sentence_of]
+        now = current[sentence_of]
         meetings = (intercepts[now] - intercepts[rows]) / (slopes[rows] - slopes[now])
         begins = np.flatnonzero(np.diff(sentence_of, prepend=-1))
-        going_on = sentence_of[begins]
+        continuing = sentence_of[begins]
         number = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(rows)))
         nearest = np.minimum.reduceat(meetings, begins)
-        # If several lines cross the present line at one point, any of them will do, as the steeper lines follow there.
+        # If several lines cross the current line at one point, any of them will do, as the steeper lines follow there.
         following = rows[first_of_each(meetings == nearest[number], begins)]
         # Rounding could put a change before its predecessor.
-        reached[going_on] = np.maximum(nearest, reached[going_on])
-        steps.append(reached[going_on])
-        before.append(present[going_on])
+        reached[continuing] = np.maximum(nearest, reached[continuing])
+        steps.append(reached[continuing])
+        before.append(current[continuing])
         after.append(following)
-        present[going_on] = following
+        current[continuing] = following
     if not steps:
         nothing = np.zeros(0, np.int64)
         return Envelope(first, np.zeros(0), nothing, nothing)
@@ -110,6 +110,6 @@ def best_step(nbest: NBestFeatures, weights: Array, direction: Array) -> tuple[f
     ends = np.concatenate([[steps[0] - margin], steps, [steps[-1] + margin]])
     widths = np.diff(ends)
     farther = np.maximum(np.abs(ends[:-1]), np.abs(ends[1:]))
-    usable = np.where(widths > _NARROWEST * np.maximum(farther, 1.0), scores, -np.inf)
+    usable = np.where(widths > _MIN_WIDTH * np.maximum(farther, 1.0), scores, -np.inf)
     best = int(np.argmax(np.where(usable == usable.max(), widths, -1.0)))
     return float(ends[best] + ends[best + 1]) / 2, float(scores[best])

@@ -95,7 +95,7 @@ def tune(
         **values: options by name, which override those in `options`.
 
     Raises:
-        ConfigurationError: a ValueError, for options that cannot be used, or not combined.
+        ConfigurationError: a ValueError, for options that cannot be used or contradict one another.
         ImportError: if sacrebleu is not installed.
         InputError: if lists, references and weights cannot be read or do not fit one another.
 

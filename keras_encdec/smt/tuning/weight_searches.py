@@ -8,7 +8,7 @@ from keras_encdec.smt.tuning.nbest_features import NBestFeatures
 
 RESTARTS = 10
 # Minimum gain in score after which another sweep over all directions follows.
-_LEAST_GAIN = 1e-3
+_MIN_GAIN = 1e-3
 
 
 def mert(nbest: NBestFeatures, weights: Array, rng: np.random.Generator, restarts: int = RESTARTS) -> Array:
@@ -73,7 +73,7 @@ def _ascend(nbest: NBestFeatures, weights: Array, spread: Array, rng: np.random.
                 weights, score = moved, moved_score
         norm = np.abs(weights).sum()
         weights = weights / norm if norm > 0 else weights  # unscaled, the weights could grow to 1e300
-        if score - before < _LEAST_GAIN:
+        if score - before < _MIN_GAIN:
             return weights, score
 
 
@@ -149,7 +149,7 @@ def mira(
 
 
 SAMPLED, KEPT = 5000, 50
-LEAST_DIFFERENCE = 0.05
+MIN_DIFFERENCE = 0.05
 # Shares of the learned weights in their sum with the initial weights.
 SHARES = [share / 10 for share in range(10, 0, -1)]
 # Factor of the squared weights, for features on one scale. It only matters if the pairs are separable.
@@ -190,11 +190,11 @@ def pro(
     for start, end in zip(nbest.starts, ends, strict=True):
         pairs = rng.integers(start, end, size=(2, sampled))
         differences = scores[pairs[0]] - scores[pairs[1]]
-        apart = np.flatnonzero(np.abs(differences) >= LEAST_DIFFERENCE)
-        most = apart[np.argsort(-np.abs(differences[apart]), kind="stable")[:kept]]
-        first_is_better = differences[most] > 0
-        better.append(np.where(first_is_better, *pairs[:, most]))
-        worse.append(np.where(first_is_better, *pairs[::-1, most]))
+        apart = np.flatnonzero(np.abs(differences) >= MIN_DIFFERENCE)
+        largest = apart[np.argsort(-np.abs(differences[apart]), kind="stable")[:kept]]
+        first_is_better = differences[largest] > 0
+        better.append(np.where(first_is_better, *pairs[:, largest]))
+        worse.append(np.where(first_is_better, *pairs[::-1, largest]))
     differences = (nbest.features[np.concatenate(better)] - nbest.features[np.concatenate(worse)]) / spread
     if not len(differences):
         return weights

@@ -223,7 +223,7 @@ const QUESTIONS = {
   },
   gates(answer, place) {
     const means = answer.chosen.map((_, unit) => answer.update.reduce((sum, row) => sum + row[unit], 0));
-    const order = means.map((_, unit) => unit).sort((one, other) => means[other] - means[one]);
+    const order = means.map((_, unit) => unit).sort((a, b) => means[b] - means[a]);
     place.replaceChildren(element("div", {class: "gates"},
       gateTable("Update gate z (1: a unit keeps its state)", answer.words, answer.update, order, "mean\u00a0z",
         answer.mean_update.map((mean) => mean.toFixed(2))),

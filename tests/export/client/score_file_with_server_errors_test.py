@@ -151,7 +151,7 @@ def test_a_refusal_that_matches_no_pair_of_the_request_is_retried(client, model,
 def test_other_errors_are_reported(client, model, many, out):
     flags = [f"--input={many}", f"--output={out}/table"]
     model.failures = [Failure("INTERNAL", "out of memory\n\t [[{{node a}}]]")]
-    fail(client(*flags), 1, f"{many}, line ", "of the server at ", "(out of memory), expected an answer")
+    fail(client(*flags), 1, f"{many}, line ", "from the server at ", "(out of memory), expected an answer")
     del model.signatures["score_tokens"]
     fail(client(*flags), 1, "found a model with the signatures encode, score on the server", "expected score_tokens")
     assert os.listdir(out) == []

@@ -40,7 +40,7 @@ TSV = {
 def read_words(model):
     """The pairs of words that the model has read, each side joined by spaces."""
     pairs = (zip(sources, targets, strict=True) for _, sources, targets, _ in model.requests)
-    return sorted(tuple(" ".join(model.read(side)) for side in pair) for some in pairs for pair in some)
+    return sorted(tuple(" ".join(model.read(side)) for side in pair) for request in pairs for pair in request)
 
 
 @pytest.mark.parametrize(("end", "last"), [("\n", "\n"), ("\r\n", "")])

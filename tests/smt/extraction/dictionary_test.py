@@ -71,8 +71,11 @@ def test_read_dictionary_reads_what_is_written(files, out):
 def test_an_empty_dictionary_names_the_minimum_that_no_word_reaches(files, out):
     (files / "links").write_text("0-0\n" + "\n" * 5)
     for options, start in (
-        ({}, "0 entries (no word is aligned to its translation --min_count=2 times) from 6 pairs in "),
-        ({"shortlist": True, "min_count": 3}, "0 entries (no word is aligned to its translation --min_count=3 times)"),
+        ({}, "0 entries (no word is aligned to its translation 2 times; give a smaller --min_count) from 6 pairs in "),
+        (
+            {"shortlist": True, "min_count": 3},
+            "0 entries (no word is aligned to its translation 3 times; give a smaller --min_count)",
+        ),
         ({"shortlist": True}, "1 entry from 6 pairs in "),
     ):
         assert str(write_dictionary(files / "tsv", out / "words", alignment=files / "links", **options)).startswith(

@@ -28,7 +28,7 @@ def test_the_most_frequent_alignment_is_written():
     assert line.split(" ||| ")[3:5] == ["1-0 0-1", "3 3 3"]
 
 
-def test_tied_alignments_go_to_the_greater_over_the_explained_side():
+def test_of_equally_frequent_alignments_the_greater_over_the_explained_side_is_written():
     pairs = [(["a", "b"], ["x", "y"])] * 2
     alignments = [[(0, 0), (1, 1)], [(0, 0), (0, 1), (1, 0)]]
     line = next(line for line in score_phrases(pairs, alignments) if line.startswith("a b |||"))
