@@ -4,9 +4,10 @@ import pathlib
 import shutil
 from collections.abc import Mapping
 
-from keras_encdec.errors import InputError, quoted
+from keras_encdec.errors import InputError
 from keras_encdec.experiment.stage_runner import StageProgress
 from keras_encdec.formats import InputLines, read_weights
+from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.phrase_table import number_of_scores
 from keras_encdec.runtime.progress import Progress, counted
 from keras_encdec.runtime.settings_files import Json, write_json
@@ -54,24 +55,11 @@ def extract(
         InputError: if the text is not UTF-8. Leaving out such lines could leave out most of it.
     """
     for path in (source, target):
-        _check_is_utf8(path)
+        with InputLines(path) as lines:
+            for _ in FileEncoding().texts(lines):
+                pass
     summary = extract_phrase_table(target, phrase_table, source=source, on_error="keep", progress=progress, **settings)
     return {"phrase_pairs": summary.lines, "sentence_pairs": summary.sentence_pairs, "left_out": summary.left_out}
-
-
-def _check_is_utf8(path: pathlib.Path) -> None:
-    with InputLines(path) as lines:
-        for line in lines:
-            try:
-                line.decode()
-            except UnicodeDecodeError:
-                raise InputError(
-                    f"found bytes that are not UTF-8 in {quoted(line)}",
-                    "expected UTF-8",
-                    "convert the file, such as with iconv -f latin1 -t utf-8",
-                    path,
-                    lines.line_number,
-                ) from None
 
 
 def train_model(

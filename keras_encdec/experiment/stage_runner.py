@@ -280,7 +280,13 @@ def _run(stage: Stage, begun_record: Mapping[str, object], progress: StageProgre
     for output in stage.outputs.values():
         with explained(output.parent, "to make a directory"):
             output.parent.mkdir(parents=True, exist_ok=True)
-    result = dict(stage.run(progress) or {})
+    try:
+        result = dict(stage.run(progress) or {})
+    except InputError as error:
+        if "--encoding" not in error.remedy:
+            raise
+        # A stage has no encoding that could be declared.
+        raise InputError(error.found, error.expected, "convert the file to UTF-8", error.path, error.line) from None
     # A training run that was resumed reports its whole duration.
     seconds = max(time.monotonic() - start, result.get("seconds", 0.0))
     return {**begun_record, "outputs": _checksums(stage), "seconds": round(seconds, 1), "result": result}

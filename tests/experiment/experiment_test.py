@@ -190,7 +190,7 @@ def test_from_parallel_text_with_the_packages_decoder(tmp_path):
 
     text = tmp_path / "train.en"
     text.write_bytes(b"caf\xe9\n" + text.read_bytes().partition(b"\n")[2])
-    with pytest.raises(InputError, match="train.en, line 1: found bytes that are not UTF-8 in .*; convert the file"):
+    with pytest.raises(InputError, match="train.en, line 1: found bytes that are not UTF-8 .*; convert the file"):
         run(tmp_path)
 
 
