@@ -13,6 +13,7 @@ from keras_encdec.runtime.progress import Progress, counted
 from keras_encdec.runtime.settings_files import Json, write_json
 from keras_encdec.scoring.score_file import score_file
 from keras_encdec.scoring.scoring_options import ScoringOptions
+from keras_encdec.smt.decoder.decoding_options import LONGEST_SENTENCE
 from keras_encdec.smt.decoder.phrase_decoder import decode_nbest
 from keras_encdec.smt.evaluation.evaluate import EvaluationOptions, evaluate
 from keras_encdec.smt.extraction.extract import extract_phrase_table
@@ -28,6 +29,8 @@ from keras_encdec.trainers.training_data import TrainingData
 # Maximum share of hypotheses whose phrases are not in the table. There may be a few even with the right table,
 # because Moses handles unknown words differently.
 MAX_WITHOUT_PHRASES = 0.05
+# An experiment has no setting for this limit, and a long sentence would stop it.
+_DECODING = {"max_sentence_length": LONGEST_SENTENCE}
 
 
 class TrainingStopped(Exception):
@@ -116,6 +119,7 @@ def tune_baseline(
 ) -> dict[str, object]:
     """Tunes the decoder, see `tune_decoder`. Writes `weights` and `nbest.gz` into the directory `output`."""
     initial = read_weights(weights) if weights else None
+    settings = {**_DECODING, **settings}
     tuning = tune_decoder(
         source, [target], phrase_table, language_model, output, initial, progress=progress, **settings
     )
@@ -133,7 +137,7 @@ def decode(
     **settings: Json,
 ) -> dict[str, object]:
     """Translates sentences; see `decode_nbest`."""
-    initial = read_weights(weights)
+    initial, settings = read_weights(weights), {**_DECODING, **settings}
     summary = decode_nbest(source, phrase_table, language_model, nbest, initial, progress=progress, **settings)
     return {"sentences": summary.sentences, "hypotheses": summary.lines, "unknown_words": summary.unknown_words}
 

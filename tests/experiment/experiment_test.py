@@ -176,6 +176,9 @@ def test_from_parallel_text_with_the_packages_decoder(tmp_path):
     with open(tmp_path / "train.en", "a") as source, open(tmp_path / "train.fr", "a") as target:
         source.write("\n" + "word " * 101 + "\n")  # an empty and a long sentence, which are left out
         target.write("mot\nmot\n")
+    with open(tmp_path / "dev.en", "a") as source, open(tmp_path / "dev.fr", "a") as target:
+        source.write("xxx " * 101 + "\n")
+        target.write("xxx " * 101 + "\n")
     (tmp_path / "experiment.toml").write_text(DECODER)
     result, begun = run(tmp_path)
     assert begun == ["extract", "ngrams", "tune-decoder", "decode-test", "tune-0", "evaluate"]
@@ -183,10 +186,10 @@ def test_from_parallel_text_with_the_packages_decoder(tmp_path):
     assert found["extract"]["sentence_pairs"] == 200 and found["extract"]["phrase_pairs"] > 1000
     assert found["extract"]["left_out"] == 2
     assert found["tune-decoder"]["rounds"] == 2 and found["tune-decoder"]["score"] > 50
-    assert found["decode-test"]["sentences"] == 8 and found["decode-test"]["hypotheses"] > 8
+    assert found["decode-test"]["sentences"] == 9 and found["decode-test"]["hypotheses"] > 9
     assert all(score > 50 for score in result.rows[0].test)
     with InputLines(tmp_path / "out" / "nbest" / "test.gz") as lines:
-        assert {line.split(b" ", 1)[0] for line in lines} == {b"%d" % number for number in range(8)}
+        assert {line.split(b" ", 1)[0] for line in lines} == {b"%d" % number for number in range(9)}
 
     text = tmp_path / "train.en"
     text.write_bytes(b"caf\xe9\n" + text.read_bytes().partition(b"\n")[2])

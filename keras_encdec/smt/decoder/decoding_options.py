@@ -17,6 +17,8 @@ from keras_encdec.formats.feature_weights import (
 )
 from keras_encdec.task_options import EncodingOption, ShardOptions
 
+# Ranking derivations recurses once for each phrase. More phrases would exceed Python's recursion limit.
+LONGEST_SENTENCE = 500
 # The value of the feature `UnknownWordPenalty0` for each unknown word, as in Moses.
 UNKNOWN_WORD_VALUE = -100.0
 # The weights with which Moses begins tuning. Each score of the phrase table has the weight 0.2.
@@ -54,9 +56,8 @@ class DecodingOptions(EncodingOption, ShardOptions):
         "Maximum number of targets per source phrase: those with the highest weighted sums. 0 means no limit.",
         minimum=0,
     )
-    # Ranking derivations recurses once for each phrase. More phrases would exceed Python's recursion limit.
     max_sentence_length: int = hyperparameter(
-        100, "Maximum number of words in a sentence; a longer one is an error.", minimum=1, maximum=500
+        100, "Maximum number of words in a sentence; a longer one is an error.", minimum=1, maximum=LONGEST_SENTENCE
     )
 
     @property

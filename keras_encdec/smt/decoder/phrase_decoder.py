@@ -25,7 +25,12 @@ from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult
 from keras_encdec.runtime.unfinished import unfinished
 from keras_encdec.runtime.workers import available_processors, in_order, processes
-from keras_encdec.smt.decoder.decoding_options import DecoderWeights, DecodingOptions, initial_weights
+from keras_encdec.smt.decoder.decoding_options import (
+    LONGEST_SENTENCE,
+    DecoderWeights,
+    DecodingOptions,
+    initial_weights,
+)
 from keras_encdec.smt.decoder.phrase_options import LONGEST_PHRASE, PhraseTable, TranslationOptionFinder, read_phrases
 from keras_encdec.smt.decoder.phrase_search import PhraseSearch
 from keras_encdec.smt.decoder.phrase_translation import PhraseTranslation, distinct_derivations
@@ -181,12 +186,13 @@ def decode_nbest(
 def _sentences(source: FilePath, options: DecodingOptions) -> list[list[str]]:
     """Reads the words of all sentences; raises InputError for a sentence that is too long."""
     sentences = [model_words(line) for line in read_sentences(source, options.encoding)]
+    raise_limit = "raise --max_sentence_length, or " * (options.max_sentence_length < LONGEST_SENTENCE)
     for number, words in enumerate(sentences, start=1):
         if len(words) > options.max_sentence_length:
             raise InputError(
                 f"found {len(words)} words",
                 f"expected at most {options.max_sentence_length}",
-                "raise --max_sentence_length, or shorten the sentence",
+                f"{raise_limit}shorten the sentence",
                 source,
                 number,
             )

@@ -268,6 +268,8 @@ def test_unusable_input_leaves_the_output_unchanged(folder):
     (folder / "nbest").write_text("before")
     with pytest.raises(InputError, match="source, line 2: found 3 words, expected at most 2; raise --max"):
         decode(folder, ["a", "a b c"], max_sentence_length=2)
+    with pytest.raises(InputError, match="line 1: found 501 words, expected at most 500; shorten the sentence"):
+        decode(folder, ["a " * 501], max_sentence_length=500)
     with pytest.raises(InputError, match="none: found no such file"):
         decode_nbest(folder / "source", folder / "table", folder / "none", folder / "nbest")
     with pytest.raises(ConfigurationError, match="found pop_limit=0, expected a whole number, 1 or more"):
