@@ -222,14 +222,18 @@ def tune_row(
     that does not match its references raises an error before any model is trained.
 
     Returns:
-        dict: "dev", the metric on the development set with each seed's weights; "metric", its name.
+        dict: "dev", the metric on the development set with each seed's weights; "metric", its name; and "dev_missing"
+        and "test_missing", the numbers of sentences without hypotheses, unless they are 0.
     """
     options = TuningOptions(all_weights_out=str(output), **settings)
     tuning = tune([dev_nbest], [dev_target], weights, options, test_nbest=[test_nbest], test_references=[test_target])
+    missing = {}
     for seed in range(1, options.seeds + 1):
         for name, nbest in (("dev", dev_nbest), ("test", test_nbest)):
-            rerank(nbest, output / f"{name}.{seed}", output / f"weights.{seed}", format="text")
-    return {"dev": [tuned.score for tuned in tuning.tuned], "metric": tuning.metric}
+            reranked = rerank(nbest, output / f"{name}.{seed}", output / f"weights.{seed}", format="text")
+            if reranked.missing:
+                missing[f"{name}_missing"] = reranked.missing
+    return {"dev": [tuned.score for tuned in tuning.tuned], "metric": tuning.metric, **missing}
 
 
 def evaluate_rows(

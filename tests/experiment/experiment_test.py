@@ -215,6 +215,14 @@ def test_a_test_list_of_other_sentences_is_reported_before_anything_is_trained(f
     assert not (folder / "out" / "models").exists()
 
 
+def test_sentences_without_hypotheses_are_counted(folder):
+    (folder / "sparse").write_text("".join(NBEST.splitlines(keepends=True)[2:]))
+    baseline_only = (CONFIG % ("", "")).partition("[features")[0] + '[[rows]]\nname = "Baseline"\n'
+    (folder / "experiment.toml").write_text(baseline_only.replace('test_nbest = "nbest"', 'test_nbest = "sparse"'))
+    tuned = run(folder)[0].stages[0].result
+    assert tuned["test_missing"] == 1 and "dev_missing" not in tuned
+
+
 def test_notes_in_the_place_of_a_result_are_an_error_and_stay(folder):
     (folder / "out").mkdir()
     (folder / "out" / "results.md").write_text("my notes")
