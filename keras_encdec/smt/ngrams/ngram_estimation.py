@@ -15,7 +15,7 @@ from keras_encdec.formats.fields import split_tokens
 from keras_encdec.runtime.files import check_distinct_files
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.open_output import open_output
-from keras_encdec.runtime.progress import FileSummary, Progress
+from keras_encdec.runtime.progress import FileSummary, Progress, counted
 from keras_encdec.task_options import EncodingOption
 
 Integers = npt.NDArray[np.int64]
@@ -69,6 +69,11 @@ class NgramSummary(FileSummary):
     @property
     def notices(self) -> list[str]:
         """Sentences for the user about what is needed to read the file."""
+        if (order := len(self.ngrams)) > LARGEST_ORDER:
+            return [
+                f"Commands read this file with KenLM, which is usually built for orders up to {LARGEST_ORDER}, not "
+                f"{order}; for them, give --order={LARGEST_ORDER} or less."
+            ]
         if importlib.util.find_spec("kenlm"):
             return []
         return ['Commands read this file with kenlm, which is not installed: pip install "keras-encdec[ngram]".']
@@ -78,7 +83,7 @@ class NgramSummary(FileSummary):
         default = ", ".join(map(str, self.fallback))
         default = f" (default discounts for order {default}: too little text)" if default else ""
         return (
-            f"n-grams of order 1 to {len(self.ngrams)}: {counts}, from {self.lines:,} sentences{default} in "
+            f"n-grams of order 1 to {len(self.ngrams)}: {counts}, from {counted(self.lines, 'sentences')}{default} in "
             f"{self.seconds:,.1f} s: {self._result}"
         )
 

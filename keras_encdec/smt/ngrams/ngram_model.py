@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _COUNT = re.compile(rb"ngram \s*\d{1,3}\s*=\s*\d{1,15}\s*$")  # a line of the header of an ARPA file
 _HEADER = 30  # number of lines that may be in the header
+# How KenLM says that it was built for shorter n-grams than the model has.
+_TOO_LONG = re.compile(r"model has order (\d+) but KenLM was compiled to support up to (\d+)")
 _BINARY = b"mmap lm http://kheafield.com/code"  # the start of KenLM's binary files
 _REMEDY = "give an ARPA file or a binary file of KenLM, as encdec-ngram, lmplz or build_binary makes it"
 # KenLM also splits sentences at these, which are part of words here.
@@ -78,6 +80,10 @@ class NgramModel:
                 # KenLM names its own functions first, with all their types.
                 found = " ".join(str(error).split())
                 found = found.partition("Exception")[2].lstrip(". ").removesuffix(")") or found
+                if order := _TOO_LONG.search(found):
+                    expected = f"expected an order up to {order[2]}, which KenLM was built for"
+                    remedy = f"estimate a model of a lower order, such as with encdec-ngram --order={order[2]}"
+                    raise InputError(f"found n-grams of order {order[1]}", expected, remedy, path) from None
                 reason = shortened(found.partition("'. ")[2] if found.startswith("because `") else found, 300)
                 raise self._error(
                     f"found a file that KenLM cannot read ({reason})", "expected an n-gram model"
