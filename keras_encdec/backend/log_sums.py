@@ -1,4 +1,4 @@
-"""Log sum exp of the logits of all words, without subtracting the maximum first where that is exact."""
+"""Log sum exp of the logits of all words, without subtracting the maximum where that is exact, and logits of words."""
 
 import math
 from collections.abc import Callable
@@ -84,9 +84,7 @@ def _torch_function(parts: list[tuple[Tensor, Tensor]], width: int) -> Callable[
     """
     import torch
 
-    from keras_encdec.backend.torch_products import int8_is_active
-
-    if int8_is_active():
+    if _has_int8_products():
         # As a row of the matrix, the bias would be rounded to 8 bits with the rest of its column: it is added instead.
         scaled = [(m * LOG2_E, b * LOG2_E) for m, b in parts]
 
@@ -109,3 +107,34 @@ def _torch_function(parts: list[tuple[Tensor, Tensor]], width: int) -> Callable[
         return total.log()
 
     return function
+
+
+def word_logits(features: Tensor, columns: Tensor, biases: Tensor, dtype: str) -> Tensor:
+    """Computes a logit of each row, rounded like the logits that `log_sum_exp` adds up.
+
+    With another rounding, ln p of a likely word would be positive or too low. PyTorch rounds the logits to the dtype of
+    the matrix, or the factors of the product to 8 bits; what XLA rounds is its own choice.
+
+    Args:
+        features: float32 tensor `(rows, rank)`.
+        columns: float32 tensor `(rows, rank)`, the column of the output matrix for each row; or `(rank,)`, that of all.
+        biases: float32 tensor `(rows,)`, or scalar.
+        dtype: str or dtype of the output matrix.
+
+    Returns:
+        float32 tensor `(rows,)`.
+    """
+    if _has_int8_products():
+        from keras_encdec.backend.torch_products import rounded_to_int8
+
+        features, columns = rounded_to_int8(features), rounded_to_int8(columns)
+    logits = ops.sum(features * columns, axis=-1) + biases
+    return ops.cast(ops.cast(logits, dtype), "float32") if backend_name() == "torch" else logits
+
+
+def _has_int8_products() -> bool:
+    if backend_name() != "torch":
+        return False
+    from keras_encdec.backend.torch_products import int8_is_active
+
+    return int8_is_active()

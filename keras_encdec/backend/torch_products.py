@@ -145,13 +145,24 @@ class _Packed:
 
 
 def _rounded(matrix: torch.Tensor) -> _Packed:
-    scales = (matrix.abs().amax(0) / LARGEST).clamp_min(torch.finfo(torch.float32).tiny)
-    return _Packed((matrix / scales).round().to(torch.int8), scales)
+    scales = _scales(matrix, 0)
+    return _Packed((matrix / scales).round().to(torch.int8), scales.squeeze(0))
+
+
+def _scales(tensor: torch.Tensor, dim: int) -> torch.Tensor:
+    """Returns the scales of 8-bit numbers along a dimension, which is kept."""
+    return (tensor.abs().amax(dim, keepdim=True) / LARGEST).clamp_min(torch.finfo(torch.float32).tiny)
+
+
+def rounded_to_int8(rows: torch.Tensor) -> torch.Tensor:
+    """Rounds rows, or columns of a matrix given as rows, as `Int8Products` does; the result is float32."""
+    scales = _scales(rows, -1)
+    return (rows / scales).round_().mul_(scales)
 
 
 def _product(rows: torch.Tensor, packed: _Packed) -> torch.Tensor:
     flat = rows.reshape(-1, rows.shape[-1])
-    scales = (flat.abs().amax(-1, keepdim=True) / LARGEST).clamp_min(torch.finfo(torch.float32).tiny)
+    scales = _scales(flat, -1)
     rounded = (flat / scales).round_().add_(ZERO).to(torch.uint8)
     return packed.product(rounded).mul_(scales).reshape(*rows.shape[:-1], -1)
 

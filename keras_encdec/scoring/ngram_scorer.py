@@ -10,7 +10,7 @@ import numpy as np
 from keras import ops
 
 from keras_encdec.backend.compiled_call import LayerFunction, compiled_call, power_of_two
-from keras_encdec.backend.log_sums import SafeSums, log_sum_exp
+from keras_encdec.backend.log_sums import SafeSums, log_sum_exp, word_logits
 from keras_encdec.backend.loops import counted_loop
 from keras_encdec.backend.operations import store_rows, take_rows
 from keras_encdec.backend.types import Tensor
@@ -75,8 +75,9 @@ class NgramDecoder(keras.layers.Layer):
         batches, size = words.shape
 
         def compute_logits(batch: Tensor, logits: Tensor) -> list[Tensor]:
-            features, weights = take_rows(stored, context_of_ngram[batch]), take_rows(output, words[batch])
-            return [store_rows(logits, batch * size, ops.sum(features * weights, -1) + ops.take(bias, words[batch]))]
+            features, columns = take_rows(stored, context_of_ngram[batch]), take_rows(output, words[batch])
+            new = word_logits(features, columns, ops.take(bias, words[batch]), matrix.dtype)
+            return [store_rows(logits, batch * size, new)]
 
         [logits] = counted_loop(compute_logits, ngram_batches, ops.zeros((batches * size,)))
         return logits, totals

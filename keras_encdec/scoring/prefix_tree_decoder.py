@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_encdec.backend.log_sums import log_sum_exp
+from keras_encdec.backend.log_sums import log_sum_exp, word_logits
 from keras_encdec.backend.loops import counted_loop
 from keras_encdec.backend.operations import store_rows, take_rows
 from keras_encdec.backend.types import Memory, State, Tensor
@@ -131,13 +131,12 @@ class PrefixTreeDecoder(keras.layers.Layer):
 
         This is done after the loop: a loop copies a table that it both reads and writes in each iteration.
         """
-        matrix, bias = (ops.cast(ops.convert_to_tensor(weights), "float32") for weights in self.decoder.output_weights)
-        output = ops.transpose(matrix)
+        matrix, bias = map(ops.convert_to_tensor, self.decoder.output_weights)
+        output, bias = ops.cast(ops.transpose(matrix), "float32"), ops.cast(bias, "float32")
         word, parent = ops.reshape(previous, (-1,)), ops.maximum(ops.reshape(parents, (-1,)), 0)
         before = ops.take(features, parent, axis=0)
-        into = ops.sum(before * ops.take(output, word, axis=0), axis=-1) + ops.take(bias, word)
-        end = ops.sum(features * output[END], axis=-1) + bias[END]
-        return into, end
+        into = word_logits(before, ops.take(output, word, axis=0), ops.take(bias, word), matrix.dtype)
+        return into, word_logits(features, output[END], bias[END], matrix.dtype)
 
     def _in_dtypes(self, tensors: dict[str, Tensor], specs: dict[str, TensorSpec]) -> dict[str, Tensor]:
         return {name: ops.cast(tensors[name], spec.dtype or self.compute_dtype) for name, spec in specs.items()}

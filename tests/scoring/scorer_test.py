@@ -218,6 +218,18 @@ def test_low_precision_scores_equal_the_models(policy):
     assert np.median(np.abs(scores - model_scores(low, some))) < 0.1 * full.std()
 
 
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="XLA chooses which logits it rounds")
+@pytest.mark.parametrize("dtype", available_dtypes())
+def test_no_token_is_more_probable_than_one(dtype):
+    """The logit of a word has the digits of those in the sum over all words, also where it is nearly the whole sum."""
+    ngrams = FeedForwardLanguageModel(WORDS, ngram_order=3, embedding_dim=4, hidden_units=(8,), initial_scale=1.0)
+    for model in random_model(), ngrams:
+        _, bias = model.decoder.output_weights
+        bias.assign([0.0, 0.0, 40.0, *[0.0] * WORDS])
+        ends = [tokens[-1] for tokens in Scorer(model, dtype).token_scores(random_pairs(50, 6))]
+        np.testing.assert_allclose(ends, 0.0, atol=0.005)
+
+
 @pytest.mark.parametrize("dtype", available_dtypes())
 def test_a_model_that_was_trained_further_is_scored_with_its_new_weights(dtype):
     model, some = random_model(dtype="mixed_bfloat16"), random_pairs(20, 6)
