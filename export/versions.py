@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.runtime.files import flush_to_disk, is_url
 from keras_encdec.runtime.remote_folders import StagedFolder
-from keras_encdec.runtime.unfinished import unfinished
+from keras_encdec.runtime.unfinished import temporary_folder_beside
 
 MODELS_CONFIG = "models.config"
 # The server's version numbers are signed 64-bit integers.
@@ -121,21 +121,14 @@ def new_version(export_dir: str | os.PathLike[str], version: int | None = None, 
     export_dir = pathlib.Path(export_dir)
     export_dir.mkdir(parents=True, exist_ok=True)
     check_new_version(export_dir, version)
-    made = NewVersion(export_dir / f".version.{secrets.token_hex(4)}.tmp")
     with contextlib.ExitStack() as stack:
-        stack.enter_context(unfinished(made.path))
-        try:
-            with locked(export_dir):
-                _remove_abandoned(export_dir)
-                made.path.mkdir()
-                # The operating system releases the lock when this process ends: see `_remove_abandoned`.
-                stack.enter_context(locked(made.path))
-            yield made
-            _flush(made.path)
-            made.number = _published(made.path, export_dir, version, above)
-            flush_to_disk(export_dir)
-        finally:
-            shutil.rmtree(made.path, ignore_errors=True)
+        with locked(export_dir):  # so that no other export takes the new folder for one that a killed process left
+            folder = stack.enter_context(temporary_folder_beside(f"{export_dir}/version"))
+        made = NewVersion(pathlib.Path(folder))
+        yield made
+        _flush(made.path)
+        made.number = _published(made.path, export_dir, version, above)
+        flush_to_disk(export_dir)
 
 
 def remove_folder(export_dir: str | os.PathLike[str], version: int) -> None:
@@ -146,23 +139,12 @@ def remove_folder(export_dir: str | os.PathLike[str], version: int) -> None:
     shutil.rmtree(hidden)
 
 
-def _remove_abandoned(export_dir: pathlib.Path) -> None:
-    """Removes hidden folders that killed processes left. The caller holds the lock of the export folder."""
-    for path in export_dir.glob(".version.*.tmp"):
-        with contextlib.suppress(OSError), locked(path, wait=False):
-            shutil.rmtree(path, ignore_errors=True)
-
-
 @contextlib.contextmanager
-def locked(folder: str | os.PathLike[str], wait: bool = True) -> Iterator[None]:
-    """Locks a folder during the `with` block; with `wait`, after another process that holds the lock.
-
-    Raises:
-        BlockingIOError: if another process holds the lock, and `wait` is false.
-    """
+def locked(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """Locks a folder during the `with` block, after another process that holds the lock."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)

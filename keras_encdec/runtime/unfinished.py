@@ -94,7 +94,7 @@ def temporary_beside(path: str) -> Iterator[tuple[str, int]]:
 
 @contextlib.contextmanager
 def temporary_folder_beside(path: str) -> Iterator[str]:
-    """Creates a hidden temporary folder in the folder of `path`, an absolute path, for intermediate files of a job.
+    """Creates a hidden temporary folder in the folder of `path`, "folder/name", for unfinished files of a job.
 
     Temporary folders that killed processes left for the same `path` are removed first. A folder of a running process is
     locked, and therefore stays. At the end of the block, the temporary folder is removed with its contents.
