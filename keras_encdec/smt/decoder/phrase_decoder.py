@@ -18,7 +18,6 @@ from keras_encdec.formats.feature_weights import Weights
 from keras_encdec.formats.phrase_table import PhraseTableReader
 from keras_encdec.formats.plain_text import read_sentences
 from keras_encdec.runtime.files import absolute, check_distinct_files, file_checksum
-from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.open_output import open_output
 from keras_encdec.runtime.progress import CountedWork, Progress, ShardedFileSummary, ShowProgress, counted
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
@@ -97,13 +96,6 @@ class _Written(NamedTuple):
     lines: int
     unknown_words: int
     before: int = 0
-
-
-class _Translated(NamedTuple):
-    """The lines of sentences, and the number of unknown words in the best hypotheses."""
-
-    lines: list[bytes]
-    unknown_words: int
 
 
 def decode_nbest(
@@ -242,12 +234,8 @@ def _decode_in_shards(
     )
     if options.engine == "local":  # never threads: the decoder is in Python, so they would wait for one another
         options = options.replace(number_of_processes=options.number_of_processes or available_processors())
-
-    def shown(lines: InputLines) -> Progress:
-        return progress(lines, "sentences")
-
-    opener = functools.partial(_open_decoder, task)
-    run = run_in_shards(job, options.open_engine(), opener, progress=shown, show=show)
+    opener, engine = functools.partial(_open_decoder, task), options.open_engine()
+    run = run_in_shards(job, engine, opener, progress=lambda lines: progress(lines, "sentences"), show=show)
     lines, unknown_words = (sum(counts[name] for counts in run.counts) for name in ("lines", "unknown_words"))
     return _Written(lines, unknown_words, run.before)
 
@@ -289,7 +277,7 @@ def _decode_in_order(task: _Task, sentences: list[list[str]], file: BinaryIO, pr
     return _Written(number_of_lines, unknown_words)
 
 
-def _translate(path: str, batch: list[tuple[int, list[str]]]) -> _Translated:
+def _translate(path: str, batch: list[tuple[int, list[str]]]) -> tuple[list[bytes], int]:
     return _decoder(path).translate(batch)
 
 
@@ -308,8 +296,8 @@ class _Decoder:
         self._model = NgramModel(task.language_model, options.encoding)
         self._finder = TranslationOptionFinder(task.phrases, self._model, task.weights, options.table_limit)
 
-    def translate(self, sentences: Iterable[tuple[int, list[str]]]) -> _Translated:
-        """Translates sentences, each given by its number and its words."""
+    def translate(self, sentences: Iterable[tuple[int, list[str]]]) -> tuple[list[bytes], int]:
+        """Returns the lines of sentences, given by their numbers and words, and how many words the best ones copy."""
         lines: list[bytes] = []
         unknown_words = 0
         for number, words in sentences:
@@ -320,4 +308,4 @@ class _Decoder:
             translations.sort(key=lambda translation: -translation.total)  # rounding may have changed the order
             lines += [self._encode(f"{translation.line(number)}\n") for translation in translations]
             unknown_words += translations[0].unknown_words
-        return _Translated(lines, unknown_words)
+        return lines, unknown_words
