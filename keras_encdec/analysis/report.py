@@ -22,6 +22,7 @@ from keras_encdec.model_config import check_has_history
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.files import is_url, joined
 from keras_encdec.runtime.open_output import write_file
+from keras_encdec.runtime.progress import counted
 from keras_encdec.trained_model import check_direction, check_has_source
 
 
@@ -60,8 +61,7 @@ class ReportSummary:
     size: int
 
     def __str__(self) -> str:
-        sections = f"{len(self.sections)} section{'s' * (len(self.sections) != 1)}"
-        took = f"Report of {sections} in {self.seconds:.1f} s"
+        took = f"Report of {counted(len(self.sections), 'sections')} in {self.seconds:.1f} s"
         return f"{took}, a page of {self.size / 1e6:.1f} MB: {self.page}"
 
 

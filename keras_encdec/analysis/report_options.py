@@ -67,8 +67,6 @@ def report_folder(output: FilePath, earlier: Collection[str] = ()) -> Iterator[p
 
     The block may remove files of an earlier report. After an exception, a new folder that is still empty is removed.
 
-    If the `with` block raises an exception, a new folder that is still empty is removed again.
-
     Raises:
         InputError: if `output` is a file, if the folder cannot be created, or if another report is being written to it.
     """
