@@ -33,11 +33,12 @@ def score_section(comparison: ScoreComparison, num_pairs: int) -> Section:
         return Section("scores", title, fill("no_scores", zero=comparison.left_out))
     sources = [plain_text(pair.source) for pair in comparison.pairs]
     targets = [plain_text(pair.target) for pair in comparison.pairs]
+    hidden = comparison.out_of_view
     scatter = Scatter(
         "scores",
         "The model's ln p of each phrase pair against the phrase table's",
         "Each point is a phrase pair. Where points overlap, a stronger colour means more pairs."
-        + _hidden(comparison.out_of_view),
+        + f" {hidden:,} pairs of very low ln p lie outside this view; All shows them." * (hidden > 0),
         np.stack([comparison.table, comparison.model], axis=1),
         [sources, targets],
         "pairs",
@@ -64,10 +65,6 @@ def score_section(comparison: ScoreComparison, num_pairs: int) -> Section:
     numbers = zip(sources, targets, np.round(comparison.table, 5), np.round(comparison.model, 5), strict=True)
     tables = {"scores": Table("Scores of pairs", header, list(numbers)), "more_probable": more, "less_probable": less}
     return Section("scores", title, body, tables, {"scores": rendered(draw_scores(comparison))})
-
-
-def _hidden(pairs: int) -> str:
-    return f" {pairs:,} pairs of very low ln p lie outside this view; All shows them." if pairs else ""
 
 
 def _text(correlation: float) -> str:

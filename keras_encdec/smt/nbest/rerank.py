@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import BinaryIO
 
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.errors import InputError
@@ -101,7 +100,7 @@ def rerank(
         raise ConfigurationError("found neither {weights} nor {other_weights}, expected the weights to rank by")
     check_distinct_files(input, output, weights)
     feature_weights, file_encoding = _feature_weights(weights, other_weights or {}), FileEncoding(options.encoding)
-    write, missing = _write_ranked if options.format == "nbest" else _write_best, 0
+    make, missing = _ranked if options.format == "nbest" else _best, 0
     with InputLines(input) as lines, open_output(output) as file, progress(lines) as written:
         for sentence in hypotheses_by_sentence(lines):
             for hypothesis in sentence.hypotheses:
@@ -109,13 +108,13 @@ def rerank(
             if options.word_penalty:
                 hypotheses = [with_word_penalty(hypothesis, lines.path) for hypothesis in sentence.hypotheses]
                 sentence = dataclasses.replace(sentence, hypotheses=hypotheses)
-            if written.count:
-                file.write(b"\n")
             totals = [
                 feature_weights.total(parse_features(hypothesis.parsed.features), lines.path, hypothesis.line_number)
                 for hypothesis in sentence.hypotheses
             ]
-            written.add(write(file, sentence, totals, lines))
+            made = make(sentence, totals, lines)
+            file.write(b"\n" * (written.count > 0) + b"\n".join(made))
+            written.add(len(made))
             missing += sentence.missing
         if lines.ended_with_newline:
             file.write(b"\n")
@@ -133,20 +132,18 @@ def _feature_weights(path: FilePath | None, other_weights: Weights) -> FeatureWe
     return FeatureWeights({**weights, **other_weights}, unlisted - other_weights.keys())
 
 
-def _write_ranked(file: BinaryIO, sentence: SentenceHypotheses, totals: list[float], lines: InputLines) -> int:
-    """Writes all hypotheses, without a line feed after the last one; returns the number of lines."""
+def _ranked(sentence: SentenceHypotheses, totals: list[float], lines: InputLines) -> list[bytes]:
+    """Returns the lines of all hypotheses, the best first."""
     ranked = sorted(zip(totals, sentence.hypotheses, strict=True), key=lambda pair: -pair[0])
-    file.write(b"\n".join([replace_total(hypothesis.raw, f"{total:.6g}") for total, hypothesis in ranked]))
-    return len(ranked)
+    return [replace_total(hypothesis.raw, f"{total:.6g}") for total, hypothesis in ranked]
 
 
-def _write_best(file: BinaryIO, sentence: SentenceHypotheses, totals: list[float], lines: InputLines) -> int:
-    """Writes an empty line for each missing sentence, then the best hypothesis; returns the number of lines."""
+def _best(sentence: SentenceHypotheses, totals: list[float], lines: InputLines) -> list[bytes]:
+    """Returns an empty line for each missing sentence, and the best hypothesis."""
     if sentence.missing > MAX_MISSING:
         before = f" after {sentence.previous_id}" if sentence.previous_id >= 0 else ", the first one"
         expected = f"expected at most {MAX_MISSING:,} sentences without hypotheses"
         line = sentence.hypotheses[0].line_number
         raise lines.error(f"found the id {sentence.id}{before}", expected, "correct the id", line)
     best = sentence.hypotheses[totals.index(max(totals))]
-    file.write(b"\n" * sentence.missing + best.parsed.hypothesis)
-    return sentence.missing + 1
+    return [b""] * sentence.missing + [best.parsed.hypothesis]

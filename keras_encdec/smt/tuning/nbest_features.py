@@ -17,7 +17,6 @@ from keras_encdec.formats.fields import LARGEST
 from keras_encdec.smt.evaluation.corpus_metric import Array, CorpusMetric, Indices
 from keras_encdec.smt.nbest.nbest_sentences import (
     NBestHypothesis,
-    SentenceHypotheses,
     hypotheses_by_sentence,
     with_word_penalty,
 )
@@ -177,14 +176,10 @@ def _without_zeros(row: tuple[float, ...]) -> tuple[float, ...]:
 
 def _merged(lists: list[InputLines]) -> Iterator[tuple[int, list[tuple[FilePath, NBestHypothesis]]]]:
     """Yields the id of each sentence and its hypotheses in all lists, with the path of the list."""
-    sentences = heapq.merge(*map(_with_path, lists), key=lambda item: item[1].id)
+    with_paths = (zip(itertools.repeat(lines.path), hypotheses_by_sentence(lines)) for lines in lists)
+    sentences = heapq.merge(*with_paths, key=lambda item: item[1].id)
     for number, group in itertools.groupby(sentences, key=lambda item: item[1].id):
         yield number, [(path, hypothesis) for path, sentence in group for hypothesis in sentence.hypotheses]
-
-
-def _with_path(lines: InputLines) -> Iterator[tuple[FilePath, SentenceHypotheses]]:
-    for sentence in hypotheses_by_sentence(lines):
-        yield lines.path, sentence
 
 
 def _other_sentences(
