@@ -126,7 +126,7 @@ def store_sparse(path: FilePath) -> bool:
         with archive.open(DENSE) as member, h5py.File(member, "r") as weights:
             if not _any_item(weights, lambda item: _parts(item) is not None):
                 return False
-        _replace(path, archive, {DENSE: (SPARSE, _copied(archive.read(DENSE), _copy_sparse))})
+        _write(archive, path, SPARSE, _copy_sparse)
     return True
 
 
@@ -140,8 +140,7 @@ def store_half(path: FilePath) -> None:
     """
     path = pathlib.Path(path)
     with zipfile.ZipFile(path) as archive:
-        name = _member(archive)
-        _replace(path, archive, {name: (name, _copied(archive.read(name), _copy_half))}, zipfile.ZIP_DEFLATED)
+        _write(archive, path, _member(archive), _copy_half, zipfile.ZIP_DEFLATED)
 
 
 def is_half(path: FilePath) -> bool:
@@ -171,7 +170,7 @@ def dense_file(path: FilePath) -> Iterator[pathlib.Path]:
     with tempfile.TemporaryDirectory() as folder:
         dense = pathlib.Path(folder) / "dense.keras"
         with zipfile.ZipFile(path) as archive:
-            _write(archive, dense, {SPARSE: (DENSE, _copied(archive.read(SPARSE), _copy_dense))})
+            _write(archive, dense, DENSE, _copy_dense)
         yield dense
 
 
@@ -222,32 +221,20 @@ def _member(archive: zipfile.ZipFile) -> str:
     return SPARSE if SPARSE in archive.namelist() else DENSE
 
 
-def _replace(
-    path: pathlib.Path,
-    archive: zipfile.ZipFile,
-    replaced: Mapping[str, tuple[str, bytes]],
-    compression: int = zipfile.ZIP_STORED,
+def _write(
+    archive: zipfile.ZipFile, path: pathlib.Path, name: str, copy: "_Copy", compression: int = zipfile.ZIP_STORED
 ) -> None:
-    """Replaces a file with the archive that `_write` makes from it, once that archive is complete."""
-    partial = path.with_name(f"{path.name}.new")
+    """Writes an archive to a file, which may be its own, with its weights copied by `copy` under the given name."""
+    partial, weights = path.with_name(f"{path.name}.new"), _member(archive)
     try:
-        _write(archive, partial, replaced, compression)
+        with zipfile.ZipFile(partial, "w", compression) as written:
+            for member in archive.namelist():
+                content = archive.read(member)
+                is_weights = member == weights
+                written.writestr(name if is_weights else member, _copied(content, copy) if is_weights else content)
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
-
-
-def _write(
-    archive: zipfile.ZipFile,
-    path: pathlib.Path,
-    replaced: Mapping[str, tuple[str, bytes]],
-    compression: int = zipfile.ZIP_STORED,
-) -> None:
-    """Writes the members of an archive to another one, some of them under another name with another content."""
-    with zipfile.ZipFile(path, "w", compression) as written:
-        for name in archive.namelist():
-            new_name, content = replaced[name] if name in replaced else (name, archive.read(name))
-            written.writestr(new_name, content)
 
 
 def _any_item(weights: h5py.File, holds: Callable[[h5py.Group | h5py.Dataset], bool]) -> bool:
