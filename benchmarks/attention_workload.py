@@ -91,8 +91,10 @@ class Workload:
         self.settings = json.loads(str(arrays["settings"]))
         self.weights = {name.split("/", 1)[1]: value for name, value in arrays.items() if name.startswith("weights/")}
         self.sources = split_sequences(arrays["sources"])
-        of_pairs = itertools.chain.from_iterable(map(itertools.repeat, self.sources, arrays["hypotheses_of_source"]))
-        self.pairs = list(zip(of_pairs, split_sequences(arrays["hypotheses"]), strict=True))
+        pair_sources = itertools.chain.from_iterable(
+            map(itertools.repeat, self.sources, arrays["hypotheses_of_source"])
+        )
+        self.pairs = list(zip(pair_sources, split_sequences(arrays["hypotheses"]), strict=True))
         self._batches = arrays["batches"]
 
     def batches(self, size):

@@ -28,7 +28,7 @@ from keras_encdec.formats import InputLines, open_output
 PROGRAM = pathlib.Path(sys.executable).with_name("encdec-score")
 FEW_LINES = 2 * 32768  # a shard for each of two processes, so that both have started
 WAYS = {
-    "one piece": [],
+    "without shards": [],
     "shards": ["--shard_lines=131072"],
     "--processes=2": ["--processes=2"],
     "--engine=ray, 2 workers": ["--engine=ray", "--processes=2"],
@@ -54,7 +54,7 @@ def main():
         repeat(options.table, folder / "table.gz", options.lines)
         flags = [f"--model_dir={options.model_dir}", f"--input={folder / 'table.gz'}"]
         seconds = Command([*flags, f"--output={folder / 'whole.gz'}"]).seconds
-        print(f"one piece: {options.lines:,} lines in {seconds:.1f} s", flush=True)
+        print(f"without shards: {options.lines:,} lines in {seconds:.1f} s", flush=True)
         same = True
         if options.kills:
             same = kill(folder, [*flags, *options.flags.split()], options.kills, seconds, random.Random(options.seed))

@@ -4,7 +4,7 @@ import sys
 
 from workload import report, seconds_of
 
-ROWS, UNITS, LEAST_SECONDS = 1024, 1000, 2.0
+ROWS, UNITS, MIN_SECONDS = 1024, 1000, 2.0
 SHAPES = (ROWS, UNITS), (UNITS, 3 * UNITS)
 
 
@@ -43,4 +43,4 @@ def jax_product(dtype):
 if __name__ == "__main__":
     library, dtype = sys.argv[1:]
     product = {"torch": torch_product, "tensorflow": tensorflow_product, "jax": jax_product}[library](dtype)
-    report(gflops=2e-9 * ROWS * UNITS * 3 * UNITS / seconds_of(product, until=LEAST_SECONDS))
+    report(gflops=2e-9 * ROWS * UNITS * 3 * UNITS / seconds_of(product, until=MIN_SECONDS))

@@ -10,7 +10,7 @@ from keras_encdec.backend.startup import keep_freed_memory
 from keras_encdec.decoding import BeamSampler, GreedySampler, TextGenerator
 from keras_encdec.decoding.text_generator import UnknownReplacement
 from keras_encdec.formats.plain_text import read_sentences
-from keras_encdec.runtime.workers import search_cycles_rarely
+from keras_encdec.runtime.workers import collect_cycles_rarely
 from keras_encdec.text.lexical_shortlist import LexicalShortlist, read_dictionary
 
 
@@ -28,7 +28,7 @@ def main():
     options = parser.parse_args()
     compiled_call.COMPILING = 0
     keep_freed_memory()  # these two as encdec-generate does
-    search_cycles_rarely()
+    collect_cycles_rarely()
     generator = TextGenerator([options.model_dir], dtype=options.dtype)
     sampler = GreedySampler() if options.beam == 1 else BeamSampler(options.beam, length_penalty=1.0)
     vocabulary = generator.directories[0].target_vocabulary

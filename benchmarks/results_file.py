@@ -58,14 +58,14 @@ def write_results(results: dict, folder: pathlib.Path) -> pathlib.Path:
     Returns:
         Path of the file, named after the time and the commit.
     """
-    now, of = datetime.datetime.now(datetime.UTC), commit()
+    now, revision = datetime.datetime.now(datetime.UTC), commit()
     circumstances = {
         "date": now.isoformat(timespec="seconds"),
-        "commit": of,
+        "commit": revision,
         "machine": machine(),
         "versions": versions(),
     }
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{now:%Y-%m-%dT%H%M%S}-{(of or 'unknown')[:9]}.json"
+    path = folder / f"{now:%Y-%m-%dT%H%M%S}-{(revision or 'unknown')[:9]}.json"
     path.write_text(json.dumps({**circumstances, **results}, indent=1) + "\n", encoding="utf-8")
     return path

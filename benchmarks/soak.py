@@ -160,7 +160,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("server", choices=("serve", "export", "score"))
     parser.add_argument("--minutes", type=float, default=30)
-    parser.add_argument("--rate", type=float, help="the most requests a second of each client; default: no limit")
+    parser.add_argument(
+        "--rate", type=float, help="maximum number of requests per second of each client; default: no limit"
+    )
     parser.add_argument("--chart", help="SVG file of the memory over time")
     options = parser.parse_args()
     done, failures, memory = score(options.minutes * 60) if options.server == "score" else serve(options)

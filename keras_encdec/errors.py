@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 # Longer text is cut where an error quotes it.
-_MOST_QUOTED = 80
+_MAX_QUOTED = 80
 # What was found and what was expected are cut if they are longer.
 _LONGEST_PART = 700
 # A path in a file's contents may have any length; a path of a file system has at most 4,096 bytes.
@@ -25,12 +25,12 @@ def quoted(found: str | bytes) -> str:
     "caf\xe9" "1111...1..." (5,000 characters)
     """
     text = found.decode("utf-8", "backslashreplace") if isinstance(found, bytes) else found
-    return f'"{shortened(text)}"' + (f" ({len(text):,} characters)" if len(text) > _MOST_QUOTED else "")
+    return f'"{shortened(text)}"' + (f" ({len(text):,} characters)" if len(text) > _MAX_QUOTED else "")
 
 
-def shortened(name: str, most: int = _MOST_QUOTED) -> str:
-    """Prepares text that was found in a file for an error: without quotation marks, and cut after `most` characters."""
-    return _printable(name[:most]) + "..." * (len(name) > most)
+def shortened(name: str, length: int = _MAX_QUOTED) -> str:
+    """Prepares text from a file for an error: without quotation marks, and cut after `length` characters."""
+    return _printable(name[:length]) + "..." * (len(name) > length)
 
 
 def _printable(text: str) -> str:

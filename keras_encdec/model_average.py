@@ -25,7 +25,7 @@ from keras_encdec.trained_model import check_ensemble
 
 # Lowest cosine between the weights of two models that can be averaged. Models that were trained from the same weights
 # have a cosine above 0.7, even if one is pruned; with different initial weights, it is about 0.
-LEAST_COSINE = 0.3
+MIN_COSINE = 0.3
 # Files to copy in addition to those whose checksums are in `config.json`.
 _OTHERS = ("settings.toml", "LICENSE", "NOTICE")
 
@@ -112,7 +112,7 @@ def _cosine(values: Sequence[np.ndarray], other_values: Sequence[np.ndarray]) ->
 
 
 def _check_sizes(first: ModelDirectory, other: ModelDirectory) -> None:
-    sizes, expected = ([(one.name, tuple(one.shape)) for one in each.model.weights] for each in (other, first))
+    sizes, expected = ([(weight.name, tuple(weight.shape)) for weight in each.model.weights] for each in (other, first))
     if sizes != expected:
         raise InputError(
             f"found a model whose architecture or sizes differ from those of {first.path}",
@@ -123,7 +123,7 @@ def _check_sizes(first: ModelDirectory, other: ModelDirectory) -> None:
 
 
 def _check_cosine(cosine: float, first: ModelDirectory, other: ModelDirectory) -> None:
-    if cosine < LEAST_COSINE:
+    if cosine < MIN_COSINE:
         raise InputError(
             f"found weights unlike those in {first.path}: their cosine is {cosine:.2f}",
             "expected models that were trained from the same weights; others have no useful average",

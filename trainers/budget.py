@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from keras_encdec.trainers.resumption import Progress
 
 # The optimizer's learning rate is set only when it has changed by this share, because setting it takes time.
-LEAST_CHANGE = 0.01
+MIN_CHANGE = 0.01
 # Several processes agree on the time and on signals this often, and after 1,000 updates at the latest.
 AGREEMENT_SECONDS, AGREEMENT_UPDATES = 1.0, 1000
 
@@ -174,7 +174,7 @@ class Budget(keras.callbacks.Callback):
         factor, update = self._schedule(self.done, self.updates_done / self._epoch), self.updates_done + 1
         if update < self._warmup:
             factor *= update / self._warmup
-        changed = self.factor is None or abs(factor - self.factor) > LEAST_CHANGE * self.factor
+        changed = self.factor is None or abs(factor - self.factor) > MIN_CHANGE * self.factor
         # A change at the end of the warm-up is always set: with a constant schedule, no later change would correct it.
         if changed or update == self._warmup:
             sync_training_state(self.model)  # under JAX the optimizer's variables are out of date within a round

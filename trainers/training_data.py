@@ -39,9 +39,7 @@ class TrainingData(RawTextOptions, EncodingOption, MalformedLinesOption):
         "Target sentences, aligned line by line with the source; alone, they train a language model.",
         is_path=True,
     )
-    input: str | None = hyperparameter(
-        None, "Pairs to train on in another registered format, which must be named, too.", is_path=True
-    )
+    input: str | None = hyperparameter(None, "Pairs to train on in another format, which must be named.", is_path=True)
     format: str | None = hyperparameter(
         None, "Format of the input: phrase_table, tsv, or one that you have registered, with its pairs in one file."
     )

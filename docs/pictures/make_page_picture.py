@@ -1,4 +1,4 @@
-"""Makes the picture of the guide to the page of `encdec-serve`, from a server that runs, in Chromium.
+"""Takes the screenshot in the guide to the page of `encdec-serve`, from a running server, with Chromium.
 
     encdec-serve
     python docs/pictures/make_page_picture.py http://127.0.0.1:8080 "open the file" "ouvrez le fichier"
@@ -22,7 +22,7 @@ READY = "return !document.querySelector('[aria-busy=true]') && document.querySel
 
 
 def main(address: str, source: str, target: str) -> None:
-    """Types a pair and keeps what is seen."""
+    """Types a pair and saves a screenshot."""
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium")
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"):

@@ -72,19 +72,19 @@ class LayerFunction(keras.layers.Layer):
         return self.function(*inputs)
 
 
-def power_of_two(number: int, least: int = 1) -> int:
+def power_of_two(number: int, minimum: int = 1) -> int:
     """Rounds a number of rows or steps up to a power of two, so that a layer is compiled for few shapes.
 
     Args:
         number: int.
-        least: int. The smallest result, a power of two. Defaults to `1`.
+        minimum: int. The smallest result, a power of two. Defaults to `1`.
 
     Example:
 
-    >>> power_of_two(5), power_of_two(16), power_of_two(3, least=8)
+    >>> power_of_two(5), power_of_two(16), power_of_two(3, minimum=8)
     (8, 16, 8)
     """
-    return max(least, 1 << (number - 1).bit_length())
+    return max(minimum, 1 << (number - 1).bit_length())
 
 
 def _with_tensorflow(layer: keras.layers.Layer) -> Compiler:

@@ -1,4 +1,4 @@
-"""Training steps under PyTorch as recordings that an NVIDIA GPU replays.
+"""Training steps under PyTorch as CUDA graphs, which an NVIDIA GPU replays.
 
 This module imports torch. Only functions that run under PyTorch import it.
 """
@@ -27,12 +27,12 @@ class RecordedSteps:
     """Takes the training steps of a model on an NVIDIA GPU, recorded once for each shape of batch.
 
     A step consists of thousands of small operations, and Python starts them far more slowly than the GPU computes them.
-    The first step of a shape runs as it is written. The second is recorded as a CUDA graph, which the GPU replays from
+    The first step of a shape runs eagerly. The second is recorded as a CUDA graph, which the GPU replays from
     then on with the values of the new batch and the current values of all variables. `benchmarks/run.py` (train)
     measures the benefit.
 
     Only a step that never waits for the GPU can be recorded. If the first step waits, because Python reads a value that
-    the GPU computes, all steps run as they are written.
+    the GPU computes, all steps run eagerly.
 
     Args:
         step: function of a batch, a structure of int tensors, that changes the model's variables in place and returns a
@@ -84,7 +84,7 @@ class RecordedSteps:
         return recording.replayed(batch)
 
     def _observed(self, batch: Structure) -> dict[str, Tensor]:
-        """Takes a step as it is written, and notices whether it waits for the GPU."""
+        """Takes a step eagerly, and notices whether it waits for the GPU."""
         before = torch.cuda.get_sync_debug_mode()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

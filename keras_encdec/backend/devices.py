@@ -47,7 +47,8 @@ def device_names() -> list[str]:
 
         described = tf.config.experimental.get_device_details
         devices = [
-            (one.device_type, described(one).get("device_name", "")) for one in tf.config.list_physical_devices()
+            (device.device_type, described(device).get("device_name", ""))
+            for device in tf.config.list_physical_devices()
         ]
         return [f"{kind} {model}".strip() for kind, model in devices]
     import torch

@@ -19,7 +19,7 @@ from keras_encdec.configuration import ConfigurationError
 # The jobs of a cluster of TF_CONFIG whose tasks train.
 _WORKERS = "chief", "worker"
 # Time that a process waits for the others, which may prepare a large corpus meanwhile.
-_PATIENCE = datetime.timedelta(days=1)
+_TIMEOUT = datetime.timedelta(days=1)
 
 
 def find_replicas(devices: str) -> Replicas:
@@ -125,7 +125,7 @@ class _TorchReplicas(Replicas):
                 )
             torch.cuda.set_device(local)
         if not distributed.is_initialized():
-            distributed.init_process_group("nccl" if graphics else "gloo", timeout=_PATIENCE)
+            distributed.init_process_group("nccl" if graphics else "gloo", timeout=_TIMEOUT)
         self._device = f"cuda:{local}" if graphics else "cpu"
         self.devices = self.processes = distributed.get_world_size()
         self.process = distributed.get_rank()
@@ -157,10 +157,10 @@ class _TorchReplicas(Replicas):
         import torch
         from torch import distributed
 
-        here = torch.tensor(values, device=self._device)
-        everywhere = [torch.empty_like(here) for _ in range(self.processes)]
-        distributed.all_gather(everywhere, here)
-        return np.stack([one.cpu().numpy() for one in everywhere])
+        own = torch.tensor(values, device=self._device)
+        gathered = [torch.empty_like(own) for _ in range(self.processes)]
+        distributed.all_gather(gathered, own)
+        return np.stack([tensor.cpu().numpy() for tensor in gathered])
 
     def _sums(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """Adds up the tensors of all processes, in one exchange."""

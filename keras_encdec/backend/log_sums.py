@@ -20,7 +20,7 @@ SAFE = 60.0
 
 
 class SafeSums:
-    """Computes quickly, and computes again carefully if a sum is too large or too small for that.
+    """Computes without subtracting the maximum, and again with it if a sum is too large or too small for that.
 
     After the first such sum, all further calls are careful from the start.
     """

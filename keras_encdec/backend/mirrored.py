@@ -1,4 +1,4 @@
-"""Training on several devices with TensorFlow: the mirrored strategies of `tf.distribute`, with a step of our own.
+"""Training on several devices with TensorFlow: the mirrored strategies of `tf.distribute`, with a custom training step.
 
 Keras's own training step clips each replica's gradient before the gradients are added up, and XLA cannot compile a step
 in which replicas exchange anything. Here, a function without variables computes the gradient of a replica's rows; XLA
@@ -92,13 +92,13 @@ class MirroredReplicas(Replicas):
         """Compiles a step of all replicas, a function of the rows of this process."""
         import tensorflow as tf
 
-        here = self.devices // self.processes
+        local_devices = self.devices // self.processes
 
         @tf.function(autograph=False, reduce_retracing=True)
         def run(batch: Batch) -> dict[str, Tensor]:
             def rows(context: tf.distribute.experimental.ValueContext) -> Batch:
-                number = context.replica_id_in_sync_group - self.process * here
-                return {side: tf.split(ids, here)[number] for side, ids in batch.items()}
+                number = context.replica_id_in_sync_group - self.process * local_devices
+                return {side: tf.split(ids, local_devices)[number] for side, ids in batch.items()}
 
             parts = self._strategy.experimental_distribute_values_from_function(rows)
             self._strategy.run(step, args=(parts,))
@@ -131,8 +131,8 @@ class WorkerReplicas(MirroredReplicas):
         row = np.frombuffer(data + bytes(-len(data) % 4), np.int32)[None]
         with _others_alive():
             rows = self._strategy.experimental_local_results(self._gathered(row))[0].numpy()
-        each = rows[:: self.devices // self.processes]
-        return np.stack([np.frombuffer(one.tobytes(), values.dtype, values.size).reshape(values.shape) for one in each])
+        rows = rows[:: self.devices // self.processes]  # one row of each process
+        return np.stack([np.frombuffer(row.tobytes(), values.dtype, values.size).reshape(values.shape) for row in rows])
 
     def _gather_row(self, row: Tensor) -> Tensor:
         import tensorflow as tf

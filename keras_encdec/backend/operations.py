@@ -230,7 +230,7 @@ def _maximum(values: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def last_maximum(values: Tensor) -> Tensor:
-    """Returns the maximum over the last axis, of a batch of no rows, too, which `ops.max` refuses.
+    """Returns the maximum over the last axis, even of an empty batch, which `ops.max` rejects.
 
     Args:
         values: tensor `(..., n)`, n at least 1.

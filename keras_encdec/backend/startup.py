@@ -174,13 +174,13 @@ def keep_compiled_programs() -> None:
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 
-def _remove_oldest(folder: pathlib.Path, most: int) -> None:
-    """Removes the oldest files of a folder until the others have at most this number of bytes."""
+def _remove_oldest(folder: pathlib.Path, max_bytes: int) -> None:
+    """Removes the oldest files of a folder until the others have at most `max_bytes`."""
     with contextlib.suppress(OSError):  # another process may remove the same ones
         kept = 0
         for path in sorted(folder.iterdir(), key=lambda path: -path.stat().st_mtime):
             kept += path.stat().st_size
-            if kept > most:
+            if kept > max_bytes:
                 path.unlink()
 
 

@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 _PRODUCTS = {torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__}
 # A matrix with fewer columns, such as an attention vector, stays as it is.
-FEWEST_COLUMNS = 8
+MIN_COLUMNS = 8
 # Ranges of the rounded factors: weights are -127 to 127; rows are 1 to 255 around 128, because the operation takes
 # unsigned numbers.
 LARGEST, ZERO = 127, 128
@@ -109,7 +109,7 @@ class Int8Products(_Products):
         self._others.clear()
 
     def computes(self, rows: torch.Tensor, matrix: torch.Tensor) -> bool:
-        return matrix.shape[1] >= FEWEST_COLUMNS
+        return matrix.shape[1] >= MIN_COLUMNS
 
     def product(self, rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
         return _product(rows, self._packed(matrix))
@@ -211,9 +211,9 @@ class _DifferentiableProduct(torch.autograd.Function):
     @once_differentiable
     def backward(context: Any, upstream: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None]:
         rows, matrix = context.saved_tensors
-        of_rows, of_matrix = context.needs_input_grad
+        rows_need_it, matrix_needs_it = context.needs_input_grad
         flat, d_flat = rows.reshape(-1, rows.shape[-1]), upstream.reshape(-1, upstream.shape[-1])
         return (
-            _onednn_product(upstream, matrix.t()) if of_rows else None,
-            _onednn_product(flat.t(), d_flat) if of_matrix else None,
+            _onednn_product(upstream, matrix.t()) if rows_need_it else None,
+            _onednn_product(flat.t(), d_flat) if matrix_needs_it else None,
         )

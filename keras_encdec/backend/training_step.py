@@ -1,4 +1,4 @@
-"""One training update as the backend compiles it, and the batches that it is given."""
+"""Compiles the training step for each backend, and feeds it batches."""
 
 import importlib
 import math
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Begin = Callable[[Shapes], object]
 # With fewer weights, choosing the products takes PyTorch longer than oneDNN saves (`benchmarks/run.py`, training).
-FEWEST_WEIGHTS = 1_000_000
+MIN_WEIGHTS = 1_000_000
 
 
 def prepare_process_for_training() -> None:
@@ -125,7 +125,7 @@ def _speed_up_torch(model: keras.Model) -> None:
 
     update_by_blocks(model.optimizer)
     weights = sum(math.prod(variable.shape) for variable in model.trainable_variables)
-    if weights < FEWEST_WEIGHTS or model.compute_dtype != "float32":
+    if weights < MIN_WEIGHTS or model.compute_dtype != "float32":
         return
 
     def with_onednn(step: Callable[[Structure], Structure]) -> Callable[[Structure], Structure]:
@@ -156,9 +156,9 @@ def _announced_by_jax(model: keras.Model, begin: Begin) -> Compilation:
 
     def announced_step(state: Structure, data: Structure) -> Structure:
         shapes = shapes_of(data)
-        of_task = id(getattr(model, "encoder", None)), id(model.decoder), shapes
-        if of_task not in traced:  # JAX may trace a shape again, as when the state has moved to its device
-            traced.add(of_task)
+        key = id(getattr(model, "encoder", None)), id(model.decoder), shapes
+        if key not in traced:  # JAX may trace a shape again, as when the state has moved to its device
+            traced.add(key)
             compilation.shapes += 1
             begin(shapes)
         start = time.monotonic()

@@ -1,4 +1,4 @@
-"""Copies of variables in another dtype, which follow the variables."""
+"""Copies of variables in another dtype, which are kept up to date."""
 
 import threading
 import weakref
@@ -11,7 +11,7 @@ from keras_encdec.backend.devices import backend_name
 
 
 class VariableCopies:
-    """Gives variables the values of others whenever these have changed.
+    """Keeps copies of variables up to date.
 
     Args:
         variables: list of keras.Variable.
@@ -29,7 +29,8 @@ class VariableCopies:
         """Copies the values that may have changed; several threads may call it.
 
         Under JAX and PyTorch, a copy whose variable has not changed is left alone, so that this costs nothing, and
-        8-bit weights are not rounded again. TensorFlow does not tell; there, all values are copied in one call.
+        8-bit weights are not rounded again. TensorFlow does not tell what has changed, so all values are copied, in one
+        call.
         """
         with self._lock:
             if self._update_all is None:
@@ -57,7 +58,7 @@ def _tensorflow_update(pairs: Sequence[tuple[keras.Variable, keras.Variable]]) -
 
 
 def _change_since_now(variable: keras.Variable) -> Callable[[], bool]:
-    """Returns a function that says whether a variable may have got another value since now.
+    """Returns a function that says whether a variable may have changed since this call.
 
     Under JAX each value is a new array, and PyTorch counts the changes of a tensor.
     """

@@ -30,7 +30,7 @@ from keras_encdec.cli.process import (
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.runtime.files import check_distinct_files, is_url, read_contents
-from keras_encdec.runtime.workers import search_cycles_rarely
+from keras_encdec.runtime.workers import collect_cycles_rarely
 
 GUIDES = "docs/guides"
 # What absl appends to the help of a flag that may be given several times; our texts say so themselves.
@@ -113,7 +113,7 @@ class Command:
         """Runs the command as a program: the entry point of the console script."""
         occupy_closed_descriptors()
         if not self.serves:
-            search_cycles_rarely()
+            collect_cycles_rarely()
         notice = STOPPING_SERVER if self.serves else STOPPING
         status = self._guarded(sys.argv[1:], Interruption(self.name, self.interrupted, notice))
         drop_unwritten()

@@ -52,7 +52,7 @@ class Batches:
         batch_size: int. Number of pairs in a batch; all pairs if there are fewer.
         indices: range of the indices of the pairs to draw from. Defaults to all pairs.
         seed: int. Defaults to `0`.
-        widths: ascending list of int. Rows are padded to the least of these widths that fits, so that few shapes are
+        widths: ascending list of int. Rows are padded to the smallest of these widths that fits, so that few shapes are
             compiled; batches of a rare shape are padded to the next frequent one. Defaults to `None`: rows are padded
             to the longest of the batch.
     """
@@ -98,9 +98,9 @@ class Batches:
         random = np.random.default_rng([self._seed, epoch])
         size, together = self.batch_size, self.batch_size * SORTED_TOGETHER
         order = self._order(random)
-        whole = self.updates_per_epoch * size
-        for start in range(0, whole, together):
-            chunk = self._by_length(order(start, min(start + together, whole)))
+        used = self.updates_per_epoch * size
+        for start in range(0, used, together):
+            chunk = self._by_length(order(start, min(start + together, used)))
             firsts = np.arange(0, len(chunk), size)
             random.shuffle(firsts)
             for first in firsts:
@@ -204,7 +204,7 @@ class LengthBatch(NamedTuple):
     width: int
 
 
-def length_batches(lengths: Sequence[int], most_rows: int, most_tokens: int) -> Iterator[LengthBatch]:
+def length_batches(lengths: Sequence[int], max_rows: int, max_tokens: int) -> Iterator[LengthBatch]:
     """Groups sequences of similar length into batches of nearly the same size and few shapes.
 
     Each shape is compiled once, so rows and widths are rounded up, by an eighth at most, to few different numbers.
@@ -212,13 +212,13 @@ def length_batches(lengths: Sequence[int], most_rows: int, most_tokens: int) -> 
 
     Args:
         lengths: sequence of int. Number of tokens of each sequence.
-        most_rows: int. Maximum number of rows of a batch.
-        most_tokens: int. Maximum number of tokens of a batch, including padding. A longer sequence is a batch of its
+        max_rows: int. Maximum number of rows of a batch.
+        max_tokens: int. Maximum number of tokens of a batch, including padding. A longer sequence is a batch of its
             own.
     """
 
     def limit(index: int) -> int:
-        return min(most_rows, _power_below(max(1, most_tokens // _rounded(lengths[index], WIDTH_STEP))))
+        return min(max_rows, _power_below(max(1, max_tokens // _rounded(lengths[index], WIDTH_STEP))))
 
     order = sorted(range(len(lengths)), key=lengths.__getitem__)
     for most, group in itertools.groupby(order, limit):

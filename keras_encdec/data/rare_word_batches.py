@@ -34,12 +34,12 @@ class SpellingGroup(NamedTuple):
     characters: Ids
 
 
-def by_length(spellings: np.ndarray, least_rows: Sequence[int] = (), exact: bool = False) -> list[SpellingGroup]:
+def by_length(spellings: np.ndarray, min_rows: Sequence[int] = (), exact: bool = False) -> list[SpellingGroup]:
     """Groups spellings by length, one group for each of `SPELLING_WIDTHS`.
 
     Args:
         spellings: integer array `(n, 51)`, see `spelled`.
-        least_rows: the minimum number of rows of each group. If a group needs more, the number is doubled, starting
+        min_rows: the minimum number of rows of each group. If a group needs more, the number is doubled, starting
             from 8. Defaults to 0.
         exact: bool. Whether each group has exactly the rows that it needs, for backends that compile nothing. Defaults
             to `False`.
@@ -50,7 +50,7 @@ def by_length(spellings: np.ndarray, least_rows: Sequence[int] = (), exact: bool
         indices = np.flatnonzero((lengths > shorter) & (lengths <= width))
         rows = len(indices)
         if not exact:
-            rows = least_rows[number] if least_rows else 0
+            rows = min_rows[number] if min_rows else 0
             while rows < len(indices):
                 rows = max(8, 2 * rows)
         characters = np.zeros((rows, width), np.int32)
@@ -73,7 +73,7 @@ class LocalSources(NamedTuple):
 
 
 def local_sources(
-    ids: Ids, first: int, spellings: np.ndarray, least_rows: Sequence[int] = (), exact: bool = False
+    ids: Ids, first: int, spellings: np.ndarray, min_rows: Sequence[int] = (), exact: bool = False
 ) -> LocalSources:
     """Numbers the distinct rare words of a batch of sources, grouped by length.
 
@@ -81,11 +81,11 @@ def local_sources(
         ids: int32 array of any shape. An id of `first` or more is a word whose spelling is in row `id - first`.
         first: int.
         spellings: integer array `(words, 51)`.
-        least_rows, exact: see `by_length`.
+        min_rows, exact: see `by_length`.
     """
     is_rare = ids >= first
     words, index = np.unique(ids[is_rare] - first, return_inverse=True)
-    groups, row_of_word, start = by_length(spellings[words], least_rows, exact), np.zeros(len(words), np.int32), 0
+    groups, row_of_word, start = by_length(spellings[words], min_rows, exact), np.zeros(len(words), np.int32), 0
     for group in groups:
         row_of_word[group.indices] = start + np.arange(len(group.indices))
         start += len(group.characters)
@@ -117,17 +117,17 @@ class RareWordBatches:
 
     def __init__(self, pairs: PreparedPairs, counted: Iterable[tuple[Indices, tuple[int, int]]] | None = None) -> None:
         self._pairs, self._exact = pairs, counted is None
-        most: dict[tuple[str, tuple[int, int]], Indices] = {}
+        max_words: dict[tuple[str, tuple[int, int]], Indices] = {}
         for indices, widths in counted or ():
             rows = pairs.padded(indices, with_rare_ids=True)
             for side, spellings in pairs.spellings.items():
                 words = rows[side][rows[side] >= pairs.first_rare_id(side)] - pairs.first_rare_id(side)
                 lengths = np.count_nonzero(spellings[np.unique(words) if side == "source" else words], axis=1)
                 numbers = np.histogram(lengths, (0, *(width + 1 for width in SPELLING_WIDTHS)))[0]
-                most[side, widths] = np.maximum(most.get((side, widths), 0), numbers)
-        self._least_rows = {
+                max_words[side, widths] = np.maximum(max_words.get((side, widths), 0), numbers)
+        self._min_rows = {
             key: (8 * np.ceil((numbers + 2 * np.sqrt(numbers)) / 8)).astype(int).tolist()
-            for key, numbers in most.items()
+            for key, numbers in max_words.items()
         }
 
     def __call__(self, batch: dict[str, Ids]) -> dict[str, Ids]:
@@ -136,34 +136,34 @@ class RareWordBatches:
         widths = batch["source"].shape[1], batch["target"].shape[1]
         for side, spellings in self._pairs.spellings.items():
             with_characters = with_source_characters if side == "source" else with_target_characters
-            first, least_rows = self._pairs.first_rare_id(side), self._least_rows.get((side, widths), ())
-            batch.update(with_characters(batch[side], first, spellings, least_rows, self._exact))
+            first, min_rows = self._pairs.first_rare_id(side), self._min_rows.get((side, widths), ())
+            batch.update(with_characters(batch[side], first, spellings, min_rows, self._exact))
         return batch
 
 
 def with_source_characters(
-    source: Ids, first: int, spellings: np.ndarray, least_rows: Sequence[int] = (), exact: bool = False
+    source: Ids, first: int, spellings: np.ndarray, min_rows: Sequence[int] = (), exact: bool = False
 ) -> dict[str, Ids]:
     """Returns sources with local ids, and the characters of their rare words; see `local_sources` for the arguments."""
-    local = local_sources(source, first, spellings, least_rows, exact)
+    local = local_sources(source, first, spellings, min_rows, exact)
     keys = [characters_key("source", width) for width in SPELLING_WIDTHS]
     return {"source": local.ids, **dict(zip(keys, local.characters, strict=True))}
 
 
 def with_target_characters(
-    target: Ids, first: int, spellings: np.ndarray, least_rows: Sequence[int] = (), exact: bool = False
+    target: Ids, first: int, spellings: np.ndarray, min_rows: Sequence[int] = (), exact: bool = False
 ) -> dict[str, Ids]:
     """Returns targets with the unknown word for rare words, and the characters and positions of these.
 
     Args:
         target: int32 array `(batch, time)`; an id of `first` or more is a word whose spelling is in row
             `id - first`.
-        first, spellings, least_rows, exact: see `local_sources`.
+        first, spellings, min_rows, exact: see `local_sources`.
     """
     positions = np.flatnonzero(target.ravel() >= first)
     words = target.ravel()[positions] - first
     batch = {"target": np.where(target >= first, UNKNOWN, target).astype(np.int32)}
-    for width, group in zip(SPELLING_WIDTHS, by_length(spellings[words], least_rows, exact), strict=True):
+    for width, group in zip(SPELLING_WIDTHS, by_length(spellings[words], min_rows, exact), strict=True):
         rows = np.zeros(len(group.characters), np.int32)
         rows[: len(group.indices)] = positions[group.indices]
         batch[characters_key("target", width)], batch[positions_key(width)] = group.characters, rows

@@ -12,7 +12,7 @@ from keras_encdec.decoding.sampler import SUPPRESS_UNKNOWN, Choice, Sampler
 from keras_encdec.text.vocabulary import END
 
 # Lower bound of the coverage of a source word, so that its logarithm is finite.
-LEAST_COVERAGE = 1e-6
+MIN_COVERAGE = 1e-6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,7 +130,7 @@ class BeamSampler(Sampler):
         ended_scores = _score(ended, length[:, None], penalty[:, None])
         if self.needs_attention:
             coverage = search["coverage"] + attention
-            logs = ops.log(ops.clip(coverage, LEAST_COVERAGE, 1.0))
+            logs = ops.log(ops.clip(coverage, MIN_COVERAGE, 1.0))
             ended_scores = ended_scores + self.coverage_penalty * ops.sum(logs, axis=-1)
         ended = ops.where(is_kept, ended_scores, -np.inf)
         scores, kept = stable_top_k(ops.concatenate([search["scores"], ended], axis=1), self.num_best)

@@ -122,7 +122,7 @@ class FileGenerator:
 
     def _encoded(self, text: str, number: int) -> bytes:
         expected, remedy = "one that has all of the model's words", "leave --encoding out, for UTF-8"
-        return self._encoding.encode_line(text, self._input, number + 1, "what was generated", expected, remedy)
+        return self._encoding.encode_line(text, self._input, number + 1, "the generated text", expected, remedy)
 
     def _count_words(self, sources: Sequence[Sequence[str]]) -> None:
         """Counts the words of sources before the search, which takes long and might be for nothing."""

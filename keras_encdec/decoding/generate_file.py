@@ -169,8 +169,8 @@ def _generate_in_shards(
     job = ShardedJob("generation", [input], files, settings, WINDOW, options.shard_lines)
     counts: Counter[str] = Counter()
 
-    def check(of_shard: dict[str, int]) -> None:
-        counts.update(of_shard)
+    def check(shard_counts: dict[str, int]) -> None:
+        counts.update(shard_counts)
         options.check_unknown("source", counts["words"], counts["unknown"])
 
     run = run_in_shards(job, options.open_engine(), work, check=check, progress=progress, show=show)
@@ -262,7 +262,7 @@ def _settings(directories: Sequence[ModelDirectory], sampler: Sampler, options: 
 
 
 def _check_models(model_dirs: ModelsOrGenerator, options: GenerationOptions) -> None:
-    """Raises ConfigurationError for options of an ensemble that do not suit the models, or are a TextGenerator's."""
+    """Raises ConfigurationError for options of an ensemble that do not suit the models or belong to a TextGenerator."""
     if not isinstance(model_dirs, TextGenerator):
         options.check_model_count(len(_models(model_dirs)))
         return

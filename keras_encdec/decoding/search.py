@@ -46,14 +46,14 @@ class AttentionHistory:
             row: int. The row before the last step. The end of sequence is the last of its tokens.
         """
         length = self._lengths[source]
-        of_tokens = np.empty((len(self._steps), length), self._steps[0][1].dtype)
+        token_attention = np.empty((len(self._steps), length), self._steps[0][1].dtype)
         for token in reversed(range(len(self._steps))):
             indices, attention, parents = self._steps[token]
             index = indices[source]
             if parents is not None and token + 1 < len(self._steps):
                 row = parents[index, row]
-            of_tokens[token] = attention[index, row, :length]
-        return of_tokens
+            token_attention[token] = attention[index, row, :length]
+        return token_attention
 
 
 class Hypothesis(NamedTuple):
@@ -236,7 +236,7 @@ def with_full_scores(
     batch: SearchBatch,
     found: Sequence[Sequence[Hypothesis]],
     tables: WordTables = NO_TABLES,
-    most: int | None = None,
+    rows: int | None = None,
 ) -> list[list[Hypothesis]]:
     """Computes ln p of hypotheses again, with the probabilities of all words, and ranks them by the new scores.
 
@@ -246,23 +246,23 @@ def with_full_scores(
         batch: SearchBatch, the sources.
         found: the hypotheses of each source.
         tables: word tables of the models, see `WordTableCache`. Defaults to none.
-        most: int. Rows for each source, at least the largest number of its hypotheses. Functions are compiled for each
-            number. Defaults to `None`: that number.
+        rows: int. Rows for each source, at least the largest number of hypotheses of a source. Functions are compiled
+            for each number. Defaults to `None`: that largest number.
 
     Returns:
         list with a list of hypotheses for each source, the best first; samples keep their order.
     """
-    most = most or max(map(len, found))
+    rows = rows or max(map(len, found))
     targets = [[hypothesis.ids for hypothesis in hypotheses] for hypotheses in found]
     steps = max((len(ids) for each in targets for ids in each), default=0)
     # The shapes are those of the search, in which missing hypotheses are padding.
-    ids = np.zeros((len(found), most, steps), np.int32)
+    ids = np.zeros((len(found), rows, steps), np.int32)
     for row, each in zip(ids, targets, strict=True):
         for column, target in zip(row, each, strict=False):
             column[: len(target)] = target
     state, memory = functions.start(batch.source, batch.characters, tables)
-    state = take(state, np.repeat(np.arange(len(found)), most))
-    previous, totals = np.zeros((len(found), most), np.int32), np.zeros((len(found), most))
+    state = take(state, np.repeat(np.arange(len(found)), rows))
+    previous, totals = np.zeros((len(found), rows), np.int32), np.zeros((len(found), rows))
     for step in range(steps):
         words = ids[:, :, step]
         log_probs, state = functions.log_probs(previous, words, state, memory, tables)

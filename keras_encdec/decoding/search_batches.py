@@ -138,11 +138,11 @@ class SearchBatches:
 
         Empty sources fill batches up: their searches end at the first step.
         """
-        most_rows = max(1, MAX_ROWS // sampler.rows_per_source)
+        max_rows = max(1, MAX_ROWS // sampler.rows_per_source)
         if on_cpu():
-            most_rows = min(most_rows, MAX_SOURCES)
+            max_rows = min(max_rows, MAX_SOURCES)
         lengths = [len(source) for source in requests.sources]
-        for indices, rows, width in length_batches(lengths, most_rows, MAX_TOKENS):
+        for indices, rows, width in length_batches(lengths, max_rows, MAX_TOKENS):
             order: list[int | None] = [*indices, *[None] * (rows - len(indices))]
             candidates = None
             if requests.candidates is not None:

@@ -20,7 +20,7 @@ from keras_encdec.models.word_tables import WordTables
 SearchCandidates: TypeAlias = dict[str, Structure]
 
 # Batches smaller than this number of rows take no less time.
-LEAST_ROWS = 48
+MIN_ROWS = 48
 
 
 class SearchFunctions:
@@ -38,7 +38,7 @@ class SearchFunctions:
         self._candidate_weights = compiled_call(LayerFunction(ensemble.candidate_weights, ensemble))
         self.has_attention = ensemble.has_attention
         # A step multiplies by about half of a model's weights: those of the decoder, few of which are embeddings.
-        self.batches = BatchReduction(ensemble.count_params() // 2, LEAST_ROWS)
+        self.batches = BatchReduction(ensemble.count_params() // 2, MIN_ROWS)
         #: Function `(previous, words, state, memory)`: ln p of given words `(sources, rows)`, and the next state.
         self.log_probs = compiled_call(LayerFunction(functools.partial(_log_probs, ensemble), ensemble))
         self._steps: dict[Hashable, Callable[..., Structure]] = {}

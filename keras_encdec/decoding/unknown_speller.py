@@ -25,9 +25,9 @@ from keras_encdec.text.lexical_shortlist import SourceTranslations
 from keras_encdec.text.vocabulary import END, FIRST_WORD, LONGEST_WORD, UNKNOWN
 
 # Maximum number of hypotheses, and of words, that are spelled together.
-HYPOTHESES, WORDS = 64, 256
+MAX_HYPOTHESES, MAX_WORDS = 64, 256
 # Widths are multiples of the first number and rows powers of two from the second, so that few shapes are compiled.
-WIDTH_STEP, LEAST_ROWS = 8, 8
+WIDTH_STEP, MIN_ROWS = 8, 8
 # Maximum number of translations that compete with the spelling of a word.
 TRANSLATIONS = 8
 # Lowest ln p of a word among translations. With their weight 1, other words have probability 0.
@@ -90,19 +90,19 @@ class UnknownSpeller:
         """
         character_sampler = sampler.character_sampler() or BeamSampler(character_beam)
         table = None if translations is None else _Translations(translations, translation_weight)
-        most = sampler.results_per_source
-        best_words = [hypotheses[:most] for hypotheses in results]
+        number = sampler.results_per_source
+        best_words = [hypotheses[:number] for hypotheses in results]
         spelled = self._all_spelled(best_words, requests, sampler, character_sampler, table)
         if sampler.needs_draws:
             return spelled
         worst = [min([each.score for each in best], default=-math.inf) for best in spelled]
         others = [
-            [hypothesis for hypothesis in hypotheses[most:] if hypothesis.score > least]
-            for hypotheses, least in zip(results, worst, strict=True)
+            [hypothesis for hypothesis in hypotheses[number:] if hypothesis.score > lowest]
+            for hypotheses, lowest in zip(results, worst, strict=True)
         ]
         spelled_others = self._all_spelled(others, requests, sampler, character_sampler, table)
         return [
-            sorted([*best, *more], key=lambda hypothesis: -hypothesis.score)[:most]
+            sorted([*best, *more], key=lambda hypothesis: -hypothesis.score)[:number]
             for best, more in zip(spelled, spelled_others, strict=True)
         ]
 
@@ -148,23 +148,23 @@ class UnknownSpeller:
         """Returns the spelling of each unknown word, given by its source, hypothesis and position."""
         states = np.concatenate(list(self._states(unknown, results, requests)))
         words: list[Hypothesis] = []
-        for start in range(0, len(unknown), WORDS):
-            part = states[start : start + WORDS]
-            rows = power_of_two(len(part), LEAST_ROWS)
+        for start in range(0, len(unknown), MAX_WORDS):
+            part = states[start : start + MAX_WORDS]
+            rows = power_of_two(len(part), MIN_ROWS)
             first = np.zeros((rows, part.shape[1]), np.float32)
             first[: len(part)] = part
             # Random numbers depend on the source, the sample and the position.
-            of_part = unknown[start : start + WORDS]
-            draws = [((requests.input_indices[i] + 1) << 40) + (rank << 20) + column for i, rank, column in of_part]
+            places = unknown[start : start + MAX_WORDS]
+            draws = [((requests.input_indices[i] + 1) << 40) + (rank << 20) + column for i, rank, column in places]
             limits = np.array([LONGEST_WORD] * len(part) + [2] * (rows - len(part)))
             batch = SearchBatch(range(rows), first, limits, draws + [0] * (rows - len(part)))
             found = Search(self._functions, sampler, batch).run()
             spelled = [hypotheses[0] for hypotheses in found[: len(part)]]
             if table is not None:
-                known = [table.translations(i, results[i][rank].attention, column) for i, rank, column in of_part]
+                known = [table.translations(i, results[i][rank].attention, column) for i, rank, column in places]
                 known += [{}] * (rows - len(part))
                 hypotheses = [[Hypothesis(ids, 0.0, 0.0) for ids in each] for each in known]
-                scored = with_full_scores(self._functions, sampler, batch, hypotheses, most=TRANSLATIONS)
+                scored = with_full_scores(self._functions, sampler, batch, hypotheses, rows=TRANSLATIONS)
                 spelled = [table.best(*each) for each in zip(spelled, known, scored, strict=False)]
             words.extend(spelled)
         return words
@@ -177,11 +177,11 @@ class UnknownSpeller:
     ) -> Iterator[np.ndarray]:
         """Yields the first states of the spellings, float32 `(words, units of all models)`, in order."""
         rows = sorted({(index, rank) for index, rank, _ in unknown})
-        for start in range(0, len(rows), HYPOTHESES):
-            part = rows[start : start + HYPOTHESES]
+        for start in range(0, len(rows), MAX_HYPOTHESES):
+            part = rows[start : start + MAX_HYPOTHESES]
             number = {row: i for i, row in enumerate(part)}
             targets = [results[index][rank].ids for index, rank in part]
-            filler = [[END]] * (power_of_two(len(part), LEAST_ROWS) - len(part))
+            filler = [[END]] * (power_of_two(len(part), MIN_ROWS) - len(part))
             source, target = (
                 pad([*sequences, *filler], WIDTH_STEP * -(-max(map(len, sequences)) // WIDTH_STEP))
                 for sequences in ([requests.sources[index] for index, _ in part], targets)
@@ -195,7 +195,7 @@ class UnknownSpeller:
                 for index, rank, column in unknown
                 if (index, rank) in number
             ]
-            padded = np.zeros(power_of_two(len(positions), LEAST_ROWS), np.int32)
+            padded = np.zeros(power_of_two(len(positions), MIN_ROWS), np.int32)
             padded[: len(positions)] = positions
             states = self._first_states(source, characters, target, padded)
             yield ops.convert_to_numpy(states)[: len(positions)]
@@ -205,12 +205,12 @@ class _Translations:
     """Chooses between the spelling of an unknown word and translations of the source words that it attends to.
 
     Args:
-        of_sources: list of SourceTranslations, one for each source.
+        tables: list of SourceTranslations, one for each source.
         weight: float. The weight of the translations, from 0 to 1.
     """
 
-    def __init__(self, of_sources: Sequence[SourceTranslations], weight: float) -> None:
-        self._of_sources, self._weight = of_sources, weight
+    def __init__(self, tables: Sequence[SourceTranslations], weight: float) -> None:
+        self._tables, self._weight = tables, weight
 
     def translations(self, source: int, attention: np.ndarray | None, column: int) -> dict[tuple[int, ...], float]:
         """Returns the most probable translations for a token.
@@ -224,16 +224,16 @@ class _Translations:
             dict from the ids of a word's characters, closed by the end mark, to its probability.
         """
         assert attention is not None
-        spellings, probabilities = self._of_sources[source]
-        of_words = attention[column, : probabilities.shape[1]]
-        of_words = of_words / max(of_words.sum(), np.finfo(np.float32).tiny)
+        spellings, probabilities = self._tables[source]
+        word_weights = attention[column, : probabilities.shape[1]]
+        word_weights = word_weights / max(word_weights.sum(), np.finfo(np.float32).tiny)
         # Unlike a matrix product, the sums of equal rows are equal, so that ties are those of the served model.
-        of_translations = (probabilities * of_words).sum(axis=1)
-        best = np.argsort(-of_translations, kind="stable")[:TRANSLATIONS]
+        totals = (probabilities * word_weights).sum(axis=1)
+        best = np.argsort(-totals, kind="stable")[:TRANSLATIONS]
         return {
-            (*spellings[number][spellings[number] > END].tolist(), END): float(of_translations[number])
+            (*spellings[number][spellings[number] > END].tolist(), END): float(totals[number])
             for number in best
-            if of_translations[number] > 0
+            if totals[number] > 0
         }
 
     def best(

@@ -109,9 +109,9 @@ def find_versions() -> Versions:
     for requirement in requirements:
         marker = requirement.marker
         always = marker is None or marker.evaluate({"extra": ""})
-        installing = [] if always or marker is None else [one for one in extras if marker.evaluate({"extra": one})]
-        if always or installing:
-            wanted.setdefault(requirement.name, (requirement, []))[1].extend(installing)
+        needed_by = [] if always or marker is None else [name for name in extras if marker.evaluate({"extra": name})]
+        if always or needed_by:
+            wanted.setdefault(requirement.name, (requirement, []))[1].extend(needed_by)
     libraries = tuple(_library(requirement, tuple(extras)) for requirement, extras in wanted.values())
     system = f"{platform.system()} {platform.release()}, {platform.machine()}"
     return Versions(__version__, platform.python_version(), system, libraries, distribution is not None)
@@ -152,10 +152,10 @@ class ChosenBackend:
         if self.name in self.installed:
             return ()
         known = self.name in BACKENDS
-        there = ", ".join(self.installed) or "none"
+        installed = ", ".join(self.installed) or "none"
         found = "is not installed" if known else "is not a backend of this package"
         remedy = f"pip install {self.name}, or set KERAS_BACKEND" if known else "set KERAS_BACKEND"
-        return (f"The backend {self.name}, chosen by {self.chosen_by}, {found}; {remedy} (installed: {there}).",)
+        return (f"The backend {self.name}, chosen by {self.chosen_by}, {found}; {remedy} (installed: {installed}).",)
 
     def rows(self) -> Iterator[tuple[str, str]]:
         """Yields what to show: labels and values."""
@@ -175,7 +175,7 @@ def find_backend() -> ChosenBackend:
 
 DTYPES = ("float32", "bfloat16")
 # An import takes seconds, but minutes if a slow disk is read for the first time.
-_PATIENCE = 600.0
+_TIMEOUT = 600.0
 # The matrices grow until their product takes this number of seconds, or until they have the largest size.
 _LONG_ENOUGH, _SMALLEST, _LARGEST = 0.01, 512, 8192
 _START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {0} import write_findings; write_findings()"
@@ -227,10 +227,10 @@ def probe_backend(backend: str) -> BackendProbe:
     command = [sys.executable, "-c", _START.format(__name__), json.dumps(sys.path)]
     environment = {"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ, "KERAS_BACKEND": backend}
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, timeout=_PATIENCE)
+        done = subprocess.run(command, env=environment, capture_output=True, timeout=_TIMEOUT)
         output, failure = done.stdout, _failure(done)
     except subprocess.TimeoutExpired as error:
-        output, failure = error.stdout or b"", f"it did not end in {_PATIENCE / 60:.0f} minutes"
+        output, failure = error.stdout or b"", f"it did not end in {_TIMEOUT / 60:.0f} minutes"
     except OSError as error:
         output, failure = b"", f"its process did not start: {error.strerror}"
     found: dict[str, Any] = {"seconds": None, "devices": (), "gflops": {}, "problem": None}

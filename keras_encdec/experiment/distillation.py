@@ -240,7 +240,7 @@ def _remove_other_texts(folder: pathlib.Path, stages: Sequence[Stage]) -> None:
         if path not in outputs and os.path.realpath(path) not in inputs:
             remove(path)
     for stage in {"translate-teacher", "translate-student", "evaluate"} - {stage.name for stage in stages}:
-        # What a user later puts in the place of its output is the user's.
+        # Without its record, the stage no longer owns its output path: a file that the user puts there is kept.
         remove(folder / RECORDS / f"{stage}.json")
 
 

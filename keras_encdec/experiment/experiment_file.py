@@ -160,12 +160,12 @@ class _Reader:
         baseline = config.baseline
         if baseline.system == "lists" or "train_source" in config.data.files:
             return
-        for file, made in (
-            (baseline.phrase_table, "a phrase table is extracted"),
-            (baseline.language_model, "a language model is estimated"),
+        for file, purpose in (
+            (baseline.phrase_table, "to extract a phrase table"),
+            (baseline.language_model, "to estimate a language model"),
         ):
             if not file:
-                raise self._error("found no train_source and train_target in [data]", f"expected them, as {made}")
+                raise self._error("found no train_source and train_target in [data]", f"expected them {purpose}")
 
     def _check_training(self, config: ExperimentConfig, feature: FeatureConfig, where: str) -> None:
         if feature.model_dir:

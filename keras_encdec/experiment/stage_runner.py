@@ -205,7 +205,7 @@ def run_stages(
 
 
 def check_outputs(stages: Sequence[Stage], records: str | os.PathLike[str]) -> None:
-    """Checks that the stages and the reports on them replace nothing but what earlier runs made.
+    """Checks that the stages, and the reports on them, will overwrite only what earlier runs made.
 
     Args:
         stages, records: see `run_stages`.
@@ -232,12 +232,12 @@ def check_outputs(stages: Sequence[Stage], records: str | os.PathLike[str]) -> N
         made |= {os.path.realpath(path) for path in stage.outputs.values()}
     outputs = [(stage.name, name, path) for stage in stages for name, path in stage.outputs.items()]
     reported = [stage for stage in stages if (pathlib.Path(records) / f"{stage.name}.json").exists()]
-    ours = made_before(outputs, records) + [path for stage in reported for path in stage.reports]
+    own = made_before(outputs, records) + [path for stage in reported for path in stage.reports]
     for path in (*(path for _, _, path in outputs), *(path for stage in stages for path in stage.reports)):
-        if os.path.lexists(path) and path not in ours:
+        if os.path.lexists(path) and path not in own:
             raise InputError(
-                "found this file or folder, which no earlier run made",
-                "expected to write a new one",
+                "found a file or folder that no earlier run made",
+                "expected a new path",
                 "move it, or give another --output",
                 path,
             )

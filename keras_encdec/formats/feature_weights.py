@@ -84,7 +84,7 @@ class FeatureWeights:
             if weights is None and "_" in name:
                 if self._warns:
                     self._warns = False
-                    found = f"found sparse features, such as {shortened(name)}, and no weights of them, so they do not"
+                    found = f"found sparse features without weights, such as {shortened(name)}, which therefore do not"
                     message = f"{found} count; give the weights of the system that made the list, or 0 for one of them."
                     warnings.warn(f"{path}: {message}" if path else message, EncdecWarning, stacklevel=2)
                 continue
@@ -198,7 +198,7 @@ def _sparse_weights(ini_lines: Sequence[IniLine], ini: FilePath) -> dict[str, li
         expected, remedy = "expected one, as Moses reads only the first", "join the files"
         raise InputError("found a second file in [weight-file]", expected, remedy, ini, named[1].number)
     if not exists(path):
-        found, expected = f"found the [weight-file] {quoted(file)}", "expected a file in this or the moses.ini's folder"
+        found, expected = f"found the [weight-file] {quoted(file)}", "expected a file in this folder or that of the ini"
         raise InputError(found, expected, "correct the path, or remove the section", ini, named[0].number)
     weights: dict[str, list[float]] = {}
     with InputLines(path) as lines:

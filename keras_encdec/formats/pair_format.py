@@ -212,12 +212,12 @@ class PairFormat(abc.ABC):
         Raises:
             ConfigurationError, InputError: see `open_reader`; also for an error in the first lines.
         """
-        paths = [one for one in (source_path, path) if one is not None]
+        paths = [each for each in (source_path, path) if each is not None]
         if STANDARD_STREAM in paths or not all(map(os.path.isfile, paths)):
             return 0
         if on_error == "keep":
-            for one in paths:
-                InputLines(one).close()
+            for each in paths:
+                InputLines(each).close()
             return 0
         with self.open_reader(path, source_path, encoding, on_error) as reader:
             reader.kept = kept

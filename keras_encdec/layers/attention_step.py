@@ -274,7 +274,7 @@ class InputFeedingStep(RecurrentStep):
         cell_steps: list of RecurrentStep, the steps of the layers' cells.
         parts: list of str, the names of a cell's state, "hidden" first.
         attention: AttentionStep, or WithoutGradient.
-        dropout: float. Share of the inputs that is dropped. Defaults to `0.0`.
+        dropout: float. Dropout rate of these inputs. Defaults to `0.0`.
     """
 
     def __init__(
@@ -295,7 +295,7 @@ class InputFeedingStep(RecurrentStep):
             return tensor
         return tensor * ops.cast(inputs_t["kept"][:, layer], tensor.dtype) * self.scale
 
-    def _of_layer(self, state: State, layer: int) -> State:
+    def _layer_state(self, state: State, layer: int) -> State:
         return {part: state[f"{part}_{layer + 1}"] for part in self.parts}
 
     def forward(
@@ -309,7 +309,7 @@ class InputFeedingStep(RecurrentStep):
                 saved["inputs"].append(self._dropped(hidden, inputs_t, layer))
                 kernel, bias = parameters["kernels"][layer - 1], parameters["biases"][layer - 1]
                 projected = ops.matmul(saved["inputs"][layer], kernel) + bias
-            states, saved_by_cell = step.forward(projected, self._of_layer(state, layer), parameters["cells"][layer])
+            states, saved_by_cell = step.forward(projected, self._layer_state(state, layer), parameters["cells"][layer])
             hidden = states["hidden"]
             new.update({f"{part}_{layer + 1}": states[part] for part in self.parts})
             saved["cells"].append(saved_by_cell)
@@ -338,10 +338,10 @@ class InputFeedingStep(RecurrentStep):
         factors["state_projection"] = hidden, d_sum
         before, factors["kernels"], factors["cells"] = {}, [], []
         for layer in reversed(range(len(self.cell_steps))):
-            d_new = self._of_layer(d_state, layer)
+            d_new = self._layer_state(d_state, layer)
             d_new["hidden"] = d_new["hidden"] + d_hidden
             d_projected, d_before, cell_factors = self.cell_steps[layer].backward(
-                d_new, self._of_layer(state, layer), saved["cells"][layer], parameters["cells"][layer]
+                d_new, self._layer_state(state, layer), saved["cells"][layer], parameters["cells"][layer]
             )
             before.update({f"{part}_{layer + 1}": d_before[part] for part in self.parts})
             kernel = parameters["kernels"][layer - 1] if layer else parameters["feeding"]

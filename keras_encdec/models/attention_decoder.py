@@ -206,12 +206,12 @@ class AttentionDecoder(RecurrentDecoder):
         return classes if self.speller is None else {**classes, "speller": self.speller.weights}
 
     def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
-        whole = {
+        variables = {
             **self.attention_layer.symbols(),
             "W_c": self.context_projection.kernel,
             "W_h": self.state_projection.kernel,
         }
-        symbols = {f"attention.{name}": (variable, slice(None)) for name, variable in whole.items()}
+        symbols = {f"attention.{name}": (variable, slice(None)) for name, variable in variables.items()}
         if self.input_feeding:
             columns = self.cells[0].columns("F", self.feeding.kernel)
             symbols.update({f"decoder.{name}.1": where for name, where in columns})

@@ -297,7 +297,7 @@ class RNNDecoder(Decoder):
 
     def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
         readout = self.readout
-        whole = {
+        variables = {
             "target.E": self.embedding.embeddings,
             "decoder.V": self.initial_state.kernel,
             "decoder.b_V": self.initial_state.bias,
@@ -309,7 +309,7 @@ class RNNDecoder(Decoder):
             "readout.G_l": readout.left_factor,
             "readout.b_G": readout.output_bias,
         }
-        symbols = {name: (variable, slice(None)) for name, variable in whole.items()}
+        symbols = {name: (variable, slice(None)) for name, variable in variables.items()}
         return {**symbols, **{f"decoder.{name}": where for name, where in self.cell.symbols().items()}}
 
     def get_config(self) -> dict[str, object]:

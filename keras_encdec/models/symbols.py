@@ -76,15 +76,15 @@ def from_symbols(model: "TranslationModel", arrays: Mapping[str, np.ndarray]) ->
         )
     new = {}
     for symbol, (variable, columns) in columns_by_symbol.items():
-        whole = new.setdefault(id(variable), (variable, np.array(ops.convert_to_numpy(variable))))[1]
+        values = new.setdefault(id(variable), (variable, np.array(ops.convert_to_numpy(variable))))[1]
         array = np.asarray(arrays[symbol])
-        if array.shape != whole[..., columns].shape:
-            raise ValueError(f"{symbol}: found shape {array.shape}, expected {whole[..., columns].shape}")
-        whole[..., columns] = array
+        if array.shape != values[..., columns].shape:
+            raise ValueError(f"{symbol}: found shape {array.shape}, expected {values[..., columns].shape}")
+        values[..., columns] = array
         if symbol.endswith(".E"):
-            whole[0] = 0
-    for variable, whole in new.values():
-        variable.assign(whole)
+            values[0] = 0
+    for variable, values in new.values():
+        variable.assign(values)
     return model
 
 

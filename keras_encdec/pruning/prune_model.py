@@ -50,11 +50,11 @@ class PruningResult:
     @property
     def share(self) -> float:
         """Share of all weights that are zero, without biases."""
-        return sum(one.pruned for one in self.classes) / sum(one.weights for one in self.classes)
+        return sum(each.pruned for each in self.classes) / sum(each.weights for each in self.classes)
 
     def __str__(self) -> str:
-        width = max(len(one.name) for one in self.classes)
-        lines = [f"{one.name:{width}}  {one.share:6.1%} of {one.weights:,}" for one in self.classes]
+        width = max(len(each.name) for each in self.classes)
+        lines = [f"{each.name:{width}}  {each.share:6.1%} of {each.weights:,}" for each in self.classes]
         ratio = self.size / self.size_before
         sizes = f"{WEIGHTS} has {self.size:,} bytes instead of {self.size_before:,} ({ratio:.0%})"
         return "\n".join([*lines, f"{self.share:.1%} of the weights are zero; {sizes}: {self.path}"])

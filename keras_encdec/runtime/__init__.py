@@ -1,1 +1,1 @@
-"""What every task needs and no subject owns: files, progress, worker processes, stop signals, locks, lazy imports."""
+"""Shared by all tasks: files, progress, worker processes, stop signals, locks, lazy imports."""

@@ -194,7 +194,7 @@ def check_compression(path: FilePath) -> None:
     if ending := _OTHER_COMPRESSION.search(os.fspath(path)):
         raise InputError(
             f"found a name that ends in {ending[0]}",
-            "expected one that ends in .gz, or that of a plain file",
+            "expected the name of a plain file, or a name that ends in .gz",
             "write a plain file, and compress it when the work is done",
             path,
         )
@@ -231,8 +231,7 @@ def check_folder(path: FilePath) -> None:
         path: the folder, or its URL, which is not checked.
 
     Raises:
-        InputError: if a file stands in its place or in that of a folder above it, or the nearest folder that exists may
-            not be written to.
+        InputError: if it or a folder above it is a file, or the nearest existing folder may not be written to.
     """
     if is_url(path):
         return

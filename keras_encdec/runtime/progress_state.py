@@ -20,7 +20,7 @@ from keras_encdec.runtime.unfinished import temporary_beside
 RUNNING, FINISHED, FAILED = "running", "finished", "failed"
 # Minimum seconds between two updates of the file, on this machine and in an object store.
 _PAUSE, _REMOTE_PAUSE = 2.0, 15.0
-_MOST_BYTES = 1 << 16
+_MAX_BYTES = 1 << 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -174,7 +174,7 @@ class ProgressRecord:
         path = self._path
         if not path or not exists(path):
             return
-        may_be_ours = self._is_remote or (os.path.isfile(path) and os.path.getsize(path) <= _MOST_BYTES)
+        may_be_ours = self._is_remote or (os.path.isfile(path) and os.path.getsize(path) <= _MAX_BYTES)
         if not may_be_ours or "eta_seconds" not in read_record(path):
             remedy = "name another file for the progress, or remove this one"
             found = "found a file that is not a progress record"

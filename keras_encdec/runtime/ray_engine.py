@@ -13,7 +13,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.runtime.engines import RETRIES, Work, WorkOpener, died
 from keras_encdec.runtime.imports import check_extra
 from keras_encdec.runtime.shards import Shard, ShardResult
-from keras_encdec.runtime.workers import search_cycles_rarely
+from keras_encdec.runtime.workers import collect_cycles_rarely
 
 if TYPE_CHECKING:
     import ray
@@ -149,8 +149,8 @@ class _Actors:
     def _assign(self) -> None:
         """Gives shards to the actors: every actor gets one shard before any gets two."""
         # While lost shards are done again, each actor gets only one, so that another death shows which shard caused it.
-        most, queues = 1 if self._deaths else QUEUED, self._queues
-        while queues and len(queues[actor := min(queues, key=lambda each: len(queues[each]))]) < most:
+        limit, queues = 1 if self._deaths else QUEUED, self._queues
+        while queues and len(queues[actor := min(queues, key=lambda each: len(queues[each]))]) < limit:
             shard = self._again.pop() if self._again else next(self._more, None)
             if shard is None:
                 return
@@ -192,7 +192,7 @@ class _Actor:
     _work: Work | None = None
 
     def __init__(self) -> None:
-        search_cycles_rarely()
+        collect_cycles_rarely()
 
     def ready(self) -> None:
         """Does nothing: a call returns when the actor has started."""

@@ -66,7 +66,7 @@ def check_exists(file: FilePath, setting: str, path: FilePath) -> None:
         InputError: if it does not exist.
     """
     if not exists(file):  # False for a name that no file can have
-        raise InputError(f"found no file {file}, {setting}", "expected one", "check the path", path)
+        raise InputError(f"found no file {file} for {setting}", "expected a file or folder", "check the path", path)
 
 
 def toml_value(value: object) -> str:

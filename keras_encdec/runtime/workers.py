@@ -44,8 +44,8 @@ def available_processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def search_cycles_rarely() -> None:
-    """Makes Python search for reference cycles rarely.
+def collect_cycles_rarely() -> None:
+    """Makes Python's garbage collector search for reference cycles rarely.
 
     Commands and their workers make millions of records without cycles. The search took three quarters of a command's
     time, and a fifth of a worker's.
@@ -177,7 +177,7 @@ def _start_worker(ending: Connection, begin: Callable[..., object] | None, argum
     for number in STOP_SIGNALS:  # a terminal sends them to all processes, but only the parent decides
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, args=(ending,), daemon=True).start()
-    search_cycles_rarely()
+    collect_cycles_rarely()
     if begin is not None:
         begin(*arguments)
 

@@ -204,7 +204,7 @@ def _filled(rows: np.ndarray, batches: int, size: int) -> np.ndarray:
 
 # Minimum number of rows of a table for each position. The number of rows is a power of two or the size of the
 # vocabulary, because the function is compiled again for every new number.
-FEWEST_TABLE_ROWS = 256
+MIN_TABLE_ROWS = 256
 # The largest table, in bytes: enough for the paper's CSLM with 15,000 words.
 MAX_TABLE_BYTES = 640 << 20
 
@@ -241,7 +241,7 @@ class WordProductTables:
         is_used = np.zeros(self._decoder.vocabulary_size, bool)
         is_used[contexts] = True
         words, positions = np.flatnonzero(is_used), contexts.shape[1]
-        room = max(FEWEST_TABLE_ROWS, min(power_of_two(len(words)), len(is_used)))
+        room = max(MIN_TABLE_ROWS, min(power_of_two(len(words)), len(is_used)))
         bytes_each = 8 if self._decoder.compute_dtype == "float64" else 4
         if 2 * room > len(contexts) or positions * room * width * bytes_each > MAX_TABLE_BYTES:
             return contexts, None

@@ -78,7 +78,7 @@ class PairScorer(Protocol):
 
 
 # Share of all words that suggests text in another letter case. A smaller one may be names.
-FEWEST_IN_LOWER_CASE = 0.01
+MIN_LOWER_CASE_SHARE = 0.01
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,7 +128,7 @@ class UnknownWords:
             results: str. What the model computes, such as "scores".
             check: str. What else the user is to check, such as "the language of the file".
         """
-        enough = max(self.unknown / 2, FEWEST_IN_LOWER_CASE * self.words)
+        enough = max(self.unknown / 2, MIN_LOWER_CASE_SHARE * self.words)
         if not self.has_characters and self.in_lower_case > enough:
             return [
                 f"warning: most of the {self.side} words that the {self.model} does not know have capital letters, and "
@@ -199,8 +199,8 @@ class ScoreCounts:
     ngrams: tuple[NgramCounts, ...] = ()
 
     def __add__(self, other: Self) -> "ScoreCounts":
-        words = (one + two for one, two in zip(self.unknown_words, other.unknown_words, strict=True))
-        ngrams = (one + two for one, two in zip(self.ngrams, other.ngrams, strict=True))
+        words = (a + b for a, b in zip(self.unknown_words, other.unknown_words, strict=True))
+        ngrams = (a + b for a, b in zip(self.ngrams, other.ngrams, strict=True))
         return ScoreCounts(
             self.malformed + other.malformed, self.too_long + other.too_long, tuple(words), tuple(ngrams)
         )

@@ -87,7 +87,7 @@ def assign_batches(parents: np.ndarray, heights: np.ndarray, size: int) -> tuple
 # per state; long sequences have too few states at each step to fill them.
 LARGEST_BATCH, SMALLEST_BATCH, LONGEST_OF_LARGEST = 1024, 64, 16
 # With batches of one node, TensorFlow's XLA copies whole tables at every step, which takes 40 times as long.
-FEWEST_NODES = 2
+MIN_NODES = 2
 
 
 class NodeBatches:
@@ -130,4 +130,4 @@ class NodeBatches:
 def largest_batch(longest: int | np.ndarray) -> np.ndarray:
     """Returns the maximum number of nodes of a batch for sequences of this length: int or int array."""
     quarterings = np.maximum(0, np.ceil(np.log2(longest / LONGEST_OF_LARGEST) / 2)).astype(np.int64)
-    return np.maximum(FEWEST_NODES, LARGEST_BATCH // 4**quarterings)
+    return np.maximum(MIN_NODES, LARGEST_BATCH // 4**quarterings)

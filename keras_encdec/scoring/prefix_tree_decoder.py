@@ -208,11 +208,11 @@ def cut_into_groups(
         first = np.ones(len(pairs), bool)
         first[1:] = source[1:] != source[:-1]
         needed = np.cumsum([first, np.where(first, source_lengths[source], 0), target_lengths[pairs]], axis=1)
-        slots, most = room(int(source_lengths[source].max()))
+        slots, max_sources = room(int(source_lengths[source].max()))
         # A source whose pairs are in two groups counts in both.
-        limits = np.array([max(1, most - 1), slots - source_lengths.max(), slots])
+        limits = np.array([max(1, max_sources - 1), slots - source_lengths.max(), slots])
         for start, stop in cuts_within(needed, limits):
-            yield from _groups(arrays, pairs[start:stop], int(size), slots, most)
+            yield from _groups(arrays, pairs[start:stop], int(size), slots, max_sources)
 
 
 def cuts_within(needed: np.ndarray, limits: np.ndarray) -> list[tuple[int, int]]:
@@ -226,12 +226,12 @@ def cuts_within(needed: np.ndarray, limits: np.ndarray) -> list[tuple[int, int]]
         list of (start, stop).
     """
 
-    def cuts(most: int) -> list[tuple[int, int]]:
+    def cuts(max_pairs: int) -> list[tuple[int, int]]:
         parts: list[tuple[int, int]] = []
         start, before = 0, np.zeros(len(limits), np.int64)
         while start < needed.shape[1]:
             stops = (np.searchsorted(row, limit, "right") for row, limit in zip(needed, before + limits, strict=True))
-            stop = max(start + 1, min(*stops, start + most))
+            stop = max(start + 1, min(*stops, start + max_pairs))
             parts.append((start, stop))
             before, start = needed[:, stop - 1], stop
         return parts

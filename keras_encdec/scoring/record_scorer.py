@@ -212,10 +212,13 @@ def surprisals_per_character(log_probs: np.ndarray, targets: Sequence[Sequence[s
     return bits
 
 
-def _longer(words: Sequence[Sequence[WordPair]], most: int) -> set[int]:
-    """Returns the indices of the pairs that have more than `most` tokens on a side, for any of the scorers."""
+def _longer(words: Sequence[Sequence[WordPair]], max_tokens: int) -> set[int]:
+    """Returns the indices of the pairs that have more than `max_tokens` tokens on a side, for any of the scorers."""
     return {
-        i for pairs in words for i, (source, target) in enumerate(pairs) if len(source) > most or len(target) > most
+        i
+        for pairs in words
+        for i, (source, target) in enumerate(pairs)
+        if len(source) > max_tokens or len(target) > max_tokens
     }
 
 

@@ -37,7 +37,7 @@ Pair = tuple[Sequence[int], Sequence[int]]
 # Maximum number of words that are spelled in one call.
 SPELLED_TOGETHER = 1024
 # Calls for fewer words are padded to this number, so that few shapes are compiled.
-FEWEST_SPELLED = 16
+MIN_SPELLED = 16
 
 
 class PairSpellings(NamedTuple):
@@ -315,7 +315,7 @@ class RareTargets:
         pairs = np.stack([paths[rows, columns], targets[rows, columns] - first])
         (slots, self._words), self._index = np.unique(pairs, axis=1, return_inverse=True)
         distinct, self._row = np.unique(slots, return_inverse=True)
-        self.slots = np.zeros(power_of_two(len(distinct), FEWEST_SPELLED), np.int32)
+        self.slots = np.zeros(power_of_two(len(distinct), MIN_SPELLED), np.int32)
         self.slots[: len(distinct)] = distinct
 
     def log_probs(self, first: np.ndarray) -> np.ndarray:

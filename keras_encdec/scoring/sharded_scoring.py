@@ -203,8 +203,8 @@ class _Steps:
 
     def check(self, counts: dict[str, Any]) -> None:
         """Adds the counts of a shard, and checks the share of unknown words."""
-        of_shard = ScoreCounts.from_dict(counts)
-        self.counts = self.counts + of_shard if self.counts else of_shard
+        shard_counts = ScoreCounts.from_dict(counts)
+        self.counts = self.counts + shard_counts if self.counts else shard_counts
         for words in self.counts.unknown_words:
             self._options.check_unknown(words.side, words.words, words.unknown)
 

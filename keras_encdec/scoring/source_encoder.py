@@ -20,7 +20,7 @@ from keras_encdec.text.vocabulary import FIRST_WORD
 
 # Tokens in a batch, padding included, and in the smaller batches of the sources that are left at the end.
 TOKENS, REST_TOKENS = 2048, 256
-LEAST_WIDTH = 8
+MIN_WIDTH = 8
 # For at most this number of sources, smaller tables save more time than compiling another shape costs.
 FEW_SOURCES = 64
 
@@ -84,7 +84,7 @@ def _for_numpy(tensors: dict[str, Tensor], specs: dict[str, TensorSpec]) -> dict
 
 def padded_width(length: int) -> int:
     """Returns the width that sources of this length are padded to: a power of two, so that few shapes are compiled."""
-    return power_of_two(length, LEAST_WIDTH)
+    return power_of_two(length, MIN_WIDTH)
 
 
 def _batches(lengths: np.ndarray) -> Iterator[tuple[np.ndarray, int, int]]:

@@ -256,8 +256,8 @@ def _with_values(
         size = len(window.records)
         while len(values) < size:
             values = np.concatenate([values, next(parts).reshape(-1, columns)])
-        of_window, values = values[:size], values[size:]
-        yield window, of_window
+        rows, values = values[:size], values[size:]
+        yield window, rows
 
 
 def _score_line(record: Record, values: np.ndarray) -> bytes:

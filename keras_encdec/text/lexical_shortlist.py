@@ -22,7 +22,7 @@ from keras_encdec.text.vocabulary import (
 )
 
 # Share of the model's target words that a table should have at least.
-LEAST_KNOWN = 0.25
+MIN_KNOWN = 0.25
 
 
 class LexicalShortlist:
@@ -86,7 +86,7 @@ class LexicalShortlist:
         translations = read_translations(path, encoding)
         listed = {word for targets in translations.values() for word in targets}
         known = sum(word in listed for word in vocabulary.words)
-        if known < LEAST_KNOWN * len(vocabulary.words):
+        if known < MIN_KNOWN * len(vocabulary.words):
             found = f"{os.fspath(path)}: found only {known:,} of the model's {len(vocabulary.words):,} target words"
             remedy = "check that the table is for the model's languages, and that its words are those of the model"
             warnings.warn(EncdecWarning(f"{found}, expected most of them; {remedy}."), stacklevel=2)
@@ -153,8 +153,8 @@ class RareTranslations:
             for word, probability in (self.translations.get(source) or copied).items():
                 found.setdefault(word, {})[position] = probability
         probabilities = np.zeros((len(found), len(source_words)), np.float32)
-        for row, of_word in zip(probabilities, found.values(), strict=True):
-            row[list(of_word)] = list(of_word.values())
+        for row, probability_of_position in zip(probabilities, found.values(), strict=True):
+            row[list(probability_of_position)] = list(probability_of_position.values())
         return SourceTranslations(spelled(found, self._characters), probabilities)
 
     def _is_spelled(self, word: str) -> bool:

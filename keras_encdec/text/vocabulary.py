@@ -75,7 +75,7 @@ class Vocabulary:
         return [*map(self._ids.__getitem__, words), END]
 
     def known_in_lower_case(self, words: Iterable[str]) -> int:
-        """Counts the words that are outside the shortlist as they are, but in it in lower case.
+        """Counts the words outside the shortlist whose lower-case forms are in it.
 
         Returns:
             int; 0 for a shortlist with capital letters, whose model knows them.

@@ -32,7 +32,7 @@ def calls(monkeypatch):
 @pytest.mark.skipif(not torch_products._AVAILABLE, reason="PyTorch has no oneDNN here")
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_products_are_what_they_were(case, dtype, calls):
+def test_products_equal_those_of_pytorch(case, dtype, calls):
     random, (rows, matrix) = np.random.default_rng(0), CASES[case]
     tolerance = {"rtol": 1e-4, "atol": 1e-5} if dtype == "float32" else {"rtol": 1e-12}
     left, right = random.normal(size=rows).astype(dtype), random.normal(size=matrix).astype(dtype)
@@ -51,7 +51,7 @@ def test_products_are_what_they_were(case, dtype, calls):
 @pytest.mark.skipif(not torch_products._AVAILABLE, reason="PyTorch has no oneDNN here")
 @pytest.mark.parametrize("case", ["rows", "sequences", "no rows", "one word"])
 @pytest.mark.parametrize("constant", [None, "rows", "matrix"])
-def test_gradients_are_what_they_were(case, constant, calls):
+def test_gradients_equal_those_of_pytorch(case, constant, calls):
     random = np.random.default_rng(0)
 
     def gradients(context):

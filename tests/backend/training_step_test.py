@@ -56,7 +56,7 @@ def test_onednn_multiplies_in_training_and_validation_of_many_weights(weights, m
         return found, np.diff(counts)
 
     if weights == "many":
-        monkeypatch.setattr(training_step, "FEWEST_WEIGHTS", 100)
+        monkeypatch.setattr(training_step, "MIN_WEIGHTS", 100)
     expected, _ = results(lambda model: None)
     found, counts = results(StepCompilation("auto").apply)
     assert (counts > 0).tolist() == [weights == "many" and torch_products._AVAILABLE] * 2

@@ -190,7 +190,7 @@ def test_a_warning_of_the_package_is_one_sentence():
 
 
 @pytest.mark.parametrize("serves", [False, True])
-def test_a_server_searches_for_reference_cycles_as_often_as_python_does(serves):
+def test_only_a_server_collects_cycles_as_often_as_python_does(serves):
     program = (
         "import gc\nfrom keras_encdec.cli.command import Command\nbefore = gc.get_threshold()\n"
         "def work(flag_values): print(gc.get_threshold() == before)\n"

@@ -50,10 +50,10 @@ def test_the_installed_command_reads_and_writes_the_standard_streams(files):
 
 
 def test_a_reader_that_closes_the_output_ends_the_command_by_sigpipe(files):
-    ours, theirs = os.pipe()
-    os.close(ours)
-    done = in_process(COMMAND, *flags(files, output=f"/dev/fd/{theirs}"))
-    os.close(theirs)
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    done = in_process(COMMAND, *flags(files, output=f"/dev/fd/{write_end}"))
+    os.close(write_end)
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
 
 

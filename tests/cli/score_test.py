@@ -104,18 +104,18 @@ def test_help_lists_the_flags():
 
 
 def test_the_installed_command_shows_its_progress_on_a_terminal(model_dirs, forward_scorer, table, out):
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+    controller, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
     command = [SCRIPT, f"--model_dir={model_dirs}/forward", f"--input={table}", "--output=-"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, check=True)
-    os.close(theirs)
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=terminal, check=True)
+    os.close(terminal)
     # A read returns what the terminal has passed on so far, and raises at its end.
     parts = []
     with contextlib.suppress(OSError):
-        while part := os.read(ours, 1 << 16):
+        while part := os.read(controller, 1 << 16):
             parts.append(part)
     shown = b"".join(parts).decode()
-    os.close(ours)
+    os.close(controller)
     # On a busy machine, scoring three lines takes seconds.
     assert re.search(r"100%.*( lines/s| s each)\]", shown)
     assert shown.replace("\r", "").splitlines()[-2].endswith(" lines/s: standard output")

@@ -191,11 +191,11 @@ def test_batches_have_nearly_the_same_size_and_similar_lengths(number):
 
 
 @given(st.lists(st.sampled_from([1, 9, 40, 130, 700, 5000, 70_000]), max_size=300), st.sampled_from([1, 64, 768]))
-def test_only_a_batch_of_one_sequence_may_have_more_padded_tokens_than_allowed(lengths, most_rows):
-    batches = list(length_batches(lengths, most_rows, MAX_TOKENS))
+def test_only_a_batch_of_one_sequence_may_have_more_padded_tokens_than_allowed(lengths, max_rows):
+    batches = list(length_batches(lengths, max_rows, MAX_TOKENS))
     assert sorted(index for batch in batches for index in batch.indices) == list(range(len(lengths)))
     for indices, rows, width in batches:
-        assert len(indices) <= rows <= most_rows and max(lengths[index] for index in indices) <= width
+        assert len(indices) <= rows <= max_rows and max(lengths[index] for index in indices) <= width
         assert rows * width <= MAX_TOKENS or rows == 1
 
 

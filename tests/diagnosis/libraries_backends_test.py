@@ -65,5 +65,5 @@ def test_what_was_found_before_a_crash_is_kept(library, monkeypatch):
 
 def test_a_backend_that_hangs_is_ended(monkeypatch):
     monkeypatch.setattr(libraries, "_START", "import time; time.sleep(60)")
-    monkeypatch.setattr(libraries, "_PATIENCE", 0.2)
+    monkeypatch.setattr(libraries, "_TIMEOUT", 0.2)
     assert "(it did not end in " in probe_backend("jax").problems[0]

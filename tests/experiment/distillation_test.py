@@ -218,10 +218,10 @@ def test_files_that_the_tool_did_not_make_are_never_removed(teachers, texts, tmp
     distill(teachers, output=out, **texts, **{**settings, "translations": 1})
     assert (out / "train.source").read_text() == texts["source"].read_text()
     assert (out / "evaluation.txt").read_text() == texts["target"].read_text()
-    with pytest.raises(InputError, match="train.source: found this file or folder, which no earlier run made"):
+    with pytest.raises(InputError, match="train.source: found a file or folder that no earlier run made"):
         distill(teachers, output=out, **texts, **settings)
     test = {"test_source": texts["source"], "test_target": texts["target"]}
-    with pytest.raises(InputError, match="evaluation.txt: found this file or folder, which no earlier run made"):
+    with pytest.raises(InputError, match="evaluation.txt: found a file or folder that no earlier run made"):
         distill(teachers, output=out, **texts, **test, **{**settings, "translations": 1})
     assert (out / "student").exists()
 

@@ -195,11 +195,11 @@ COUNTS = "".join(f'[features.{name}]\nkind = "sentences"\nmodel_dir = "."\ncount
         ),
         (
             WHOLE.replace("training =", 'data = { validation = ["no.gz"] }\ntraining ='),
-            r"found no file .*no.gz, validation in \[features.RNN\]",
+            r"found no file .*no.gz for validation in \[features.RNN\]",
         ),
         (
             WHOLE.replace("updates = 2", 'updates = 2, initial_model = "none"'),
-            r"found no file .*none, initial_model in \[features.RNN\], expected one",
+            r"found no file .*none for initial_model in \[features.RNN\], expected a file",
         ),
         (
             DATA + TEXT + "[baseline]\nngram_order = 7\n" + ROWS.replace('["RNN"]', "[]"),
@@ -215,8 +215,8 @@ COUNTS = "".join(f'[features.{name}]\nkind = "sentences"\nmodel_dir = "."\ncount
         ),
         (WHOLE.replace("dev_source", "dev_sauce"), "found the unknown hyper-parameter 'dev_sauce', .* in .data"),
         (WHOLE.replace('dev_source = "dev.en"', ""), r"found no dev_source, expected a file in \[data\]"),
-        (WHOLE.replace("dev.en", "dev.de"), r"found no file .*dev.de, dev_source in \[data\], expected one; check"),
-        (WHOLE.replace("table.gz", "tables"), r"found no file .*tables, phrase_table in \[baseline\]"),
+        (WHOLE.replace("dev.en", "dev.de"), r"found no file .*dev.de for dev_source in \[data\], expected a file"),
+        (WHOLE.replace("table.gz", "tables"), r"found no file .*tables for phrase_table in \[baseline\]"),
         (WHOLE.replace('weights = "ini"', ""), r"found system=lists without weights, expected both in \[baseline\]"),
         (WHOLE.replace('"lists"', '"list"'), r"found system='list', expected one of lists, decoder, moses"),
         (WHOLE.replace('"lists"', '"decoder"'), "found dev_nbest with system=decoder, expected it with lists"),
@@ -255,7 +255,7 @@ COUNTS = "".join(f'[features.{name}]\nkind = "sentences"\nmodel_dir = "."\ncount
         ),
         (WHOLE.replace("preset", 'model_dir = "."\npreset'), "found model_dir and preset, expected one of them"),
         (WHOLE.replace('name = "Baseline"', ""), r"found a row without name, expected one"),
-        (DATA + ROWS.replace('["RNN"]', "[]"), r"found no train_source .*, expected them, as a phrase table is"),
+        (DATA + ROWS.replace('["RNN"]', "[]"), r"found no train_source .*, expected them to extract a phrase table"),
         (DATA + TEXT.replace("train_target", "#") + ROWS, "found one of train_source and train_target, expected both"),
         ('[data]\ndataset = "libreoffice_en_fr"\ndev_source = "dev.en"\n' + ROWS, "found dataset and files of text"),
     ],
@@ -338,7 +338,7 @@ def test_files_of_a_feature_are_relative_to_the_configuration_and_inputs_of_its_
     (training,) = (stage for stage in plan_stages(config, tmp_path / "out", LocalFiles()) if stage.name == "train-RNN")
     assert training.inputs["target_vocabulary"] == tmp_path / "v.vocab"
     assert "target_vocabulary" not in training.settings["data"] and training.settings["data"]["shortlist"] == 5
-    with pytest.raises(InputError, match="no.vocab, target_vocabulary in .features.RNN."):
+    with pytest.raises(InputError, match="no.vocab for target_vocabulary in .features.RNN."):
         load(DATA + LISTS + mine.replace("v.vocab", "no.vocab") + ROWS)
 
 

@@ -177,7 +177,7 @@ def test_an_input_in_the_output_of_an_earlier_stage_is_no_error(files):
 def test_a_file_in_the_place_of_an_output_is_an_error_and_stays(files):
     (files / "out" / "doubled").mkdir(parents=True)
     (files / "out" / "doubled" / "mine").write_text("mine")
-    with pytest.raises(InputError, match="doubled: found this file or folder, which no earlier run made, .*--output"):
+    with pytest.raises(InputError, match="doubled: found a file or folder that no earlier run made, .*--output"):
         run(files)
     assert (files / "out" / "doubled" / "mine").read_text() == "mine"
     assert not (files / "records").exists() and not (files / "out" / "joined").exists()
@@ -225,7 +225,7 @@ def test_an_output_that_an_earlier_run_of_the_stage_did_not_have_is_not_removed(
     run(files)
     (files / "out" / "more").write_text("mine")
     outputs = {"output": files / "out" / "joined", "more": files / "out" / "more"}
-    with pytest.raises(InputError, match="more: found this file or folder, which no earlier run made"):
+    with pytest.raises(InputError, match="more: found a file or folder that no earlier run made"):
         run_stages([Stage("join", join, {"first": files / "a", "second": files / "b"}, outputs)], files / "records")
     assert (files / "out" / "more").read_text() == "mine"
 

@@ -53,7 +53,7 @@ def test_a_process_that_dies_is_replaced_and_its_shard_done_again(tmp_path):
     assert (tmp_path / "deaths").read_bytes() == b"..."
 
 
-def test_a_process_searches_reference_cycles_rarely(tmp_path):
+def test_a_process_collects_cycles_rarely(tmp_path):
     [(_, result)] = LocalProcesses(1).run(Uppercase(tmp_path / "deaths"), shards(["one"]))
     assert result.counts["cycles"] == 1 << 20
 

@@ -71,7 +71,7 @@ def test_a_name_of_another_compression_is_refused(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     ending = name[name.index(".") :]
     for use in (check_writable, lambda path: open_output(path).__enter__()):
-        with pytest.raises(InputError, match=f"{name}: found a name that ends in {ending}, expected one that ends in"):
+        with pytest.raises(InputError, match=f"{name}: found a name that ends in {ending}, expected the name of a"):
             use(name)
     assert not os.listdir()
 
@@ -139,11 +139,11 @@ def test_the_standard_output_is_written_to_directly(capfd, path):
 
 
 def test_a_closed_pipe_is_a_broken_pipe_error():
-    ours, theirs = os.pipe()
-    os.close(ours)
-    with pytest.raises(BrokenPipeError), open_output(f"/dev/fd/{theirs}") as file:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    with pytest.raises(BrokenPipeError), open_output(f"/dev/fd/{write_end}") as file:
         file.write(b"x\n")
-    os.close(theirs)
+    os.close(write_end)
 
 
 def test_a_name_may_have_255_characters(tmp_path):

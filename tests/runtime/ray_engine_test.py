@@ -66,7 +66,7 @@ def test_a_shard_that_kills_every_worker_is_named(cluster, word, tmp_path):
     assert len((tmp_path / "deaths").read_bytes()) == 3
 
 
-def test_an_actor_searches_reference_cycles_rarely(cluster, tmp_path):
+def test_an_actor_collects_cycles_rarely(cluster, tmp_path):
     [(_, result)] = RayActors(1, cluster.address).run(Uppercase(tmp_path / "deaths"), shards(["one"]))
     assert result.counts["cycles"] == 1 << 20
 
@@ -88,7 +88,7 @@ def test_only_a_few_shards_are_read_ahead(cluster, tmp_path):
         assert len(read) <= done + 3
 
 
-def test_what_ray_lacks_is_named(cluster):
+def test_a_missing_cluster_or_gpu_is_named(cluster):
     with pytest.raises(InputError, match="found no Ray cluster at 127.0.0.1:1 .*check --ray_address"):
         list(RayActors(1, "127.0.0.1:1").run(Uppercase("deaths"), shards()))
     with pytest.raises(InputError, match="found a Ray cluster of . processors and 0 GPUs, expected at least 1 and 1"):

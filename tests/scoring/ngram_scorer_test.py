@@ -29,7 +29,7 @@ def with_table(request, monkeypatch):
         return found
 
     contexts_and_table = WordProductTables.contexts_and_table
-    monkeypatch.setattr(ngram_scorer, "FEWEST_TABLE_ROWS", 2 if request.param else 1024)
+    monkeypatch.setattr(ngram_scorer, "MIN_TABLE_ROWS", 2 if request.param else 1024)
     monkeypatch.setattr(WordProductTables, "contexts_and_table", recorded)
     yield request.param
     assert tables and set(tables) == {request.param}
@@ -73,7 +73,7 @@ def test_a_table_has_the_products_of_the_words_of_contexts(model, monkeypatch):
     contexts = np.array([[0, 0], [0, 3], [3, 8]] * 10)
     unchanged, table = WordProductTables(model).contexts_and_table(contexts)
     assert unchanged is contexts and table is None, "few contexts are not worth a table"
-    monkeypatch.setattr(ngram_scorer, "FEWEST_TABLE_ROWS", 2)
+    monkeypatch.setattr(ngram_scorer, "MIN_TABLE_ROWS", 2)
     rows, table = WordProductTables(model).contexts_and_table(contexts)
     # Three distinct ids, 0 among them: room for four at each of two positions.
     assert rows[:3].tolist() == [[0, 4], [0, 5], [1, 6]]
@@ -84,7 +84,7 @@ def test_a_table_has_the_products_of_the_words_of_contexts(model, monkeypatch):
 
 
 def test_a_table_that_is_too_large_is_not_computed(model, monkeypatch):
-    monkeypatch.setattr(ngram_scorer, "FEWEST_TABLE_ROWS", 2)
+    monkeypatch.setattr(ngram_scorer, "MIN_TABLE_ROWS", 2)
     contexts = np.array([[0, 0], [0, 3], [3, 8]] * 10)
     monkeypatch.setattr(ngram_scorer, "MAX_TABLE_BYTES", 2 * 4 * 6 * 4)
     assert WordProductTables(model).contexts_and_table(contexts)[1] is not None

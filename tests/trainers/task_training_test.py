@@ -245,7 +245,7 @@ WRONG = {
     ): r"found ratio=2 in \[tasks.t\], expected 1",
     ('tsv = "tsv"\n', ""): r"found no data, expected phrase_table, tsv, or source with target, in \[tasks.t\]",
     ('tsv = "tsv"', 'tsv = "tsv"\ntext = "text"'): "found text with kind=translation, expected kind=autoencoder or",
-    ('tsv = "tsv"', 'tsv = "none"'): r"found no file .*none, tsv in \[tasks.t\], expected one; check the path",
+    ('tsv = "tsv"', 'tsv = "none"'): r"found no file .*none for tsv in \[tasks.t\], expected a file or folder",
     ('text = "text"\nencoder = "s"', 'encoder = "s"'): r"found no text with kind=autoencoder, expected a file of",
     ('text = "text"\nencoder = "s"', 'text = "text"\ntsv = "tsv"\nencoder = "s"'): r"found tsv with kind=autoencoder",
     ('encoder = "x"', ""): r"found no encoder, expected its name, in \[tasks.next\]",
