@@ -67,6 +67,13 @@ class ExtractSummary(FileSummary):
     occurrences: int = 0
     left_out: int = 0
 
+    @property
+    def notices(self) -> list[str]:
+        """Warnings for the user, as sentences."""
+        if self.lines:
+            return []
+        return ["warning: the table is empty, as no phrases are aligned to each other; check the word alignment."]
+
     def __str__(self) -> str:
         left_out = f", {counted(self.left_out, 'lines')} left out" if self.left_out else ""
         pairs, occurrences = counted(self.lines, "phrase pairs"), counted(self.occurrences, "occurrences")

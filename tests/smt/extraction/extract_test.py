@@ -162,9 +162,11 @@ def test_unusable_pairs_are_left_out_with_their_links(files, out):
         extract_phrase_table(files / "fr", out / "table", source=files / "en", **options)
 
 
-def test_text_without_links_gives_an_empty_table(files, out):
+def test_text_without_links_gives_an_empty_table_and_a_warning(files, out):
     write(files, [("a b", "x", ""), ("c", "y", "")])
-    assert extracted(files, out / "table") == []
+    options = {"alignment": files / "align", "number_of_processes": 1}
+    summary = extract_phrase_table(files / "fr", out / "table", source=files / "en", **options)
+    assert (out / "table").read_bytes() == b"" and "the table is empty" in summary.notices[0]
 
 
 def test_unusable_arguments_are_refused(files, out):
