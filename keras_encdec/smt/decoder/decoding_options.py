@@ -15,6 +15,7 @@ from keras_encdec.formats.feature_weights import (
     Weights,
     check_weights,
 )
+from keras_encdec.runtime.progress import counted
 from keras_encdec.task_options import EncodingOption, ShardOptions
 
 # Ranking derivations recurses once for each phrase. More phrases would exceed Python's recursion limit.
@@ -112,15 +113,18 @@ class DecoderWeights(NamedTuple):
                     f"expected {reason}",
                     "give the weights that belong to the phrase table",
                 )
-        for name in weights.keys() - lengths.keys():
-            if any(weights[name]):
-                zeros = " 0" * len(weights[name])
-                raise InputError(
-                    f"found weights of {shortened(name)}",
-                    f"expected features of the decoder only, {', '.join(lengths)}",
-                    f'leave it out, or give "{name}={zeros}"'
-                    + "; in a moses.ini, remove [weight-file]" * ("_" in name),
-                )
+        if others := [name for name, values in weights.items() if name not in lengths and any(values)]:
+            dense = [name for name in others if "_" not in name]
+            sparse = len(others) - len(dense)  # there may be thousands
+            names = [*map(shortened, dense), *([counted(sparse, "sparse features")] if sparse else [])]
+            zeros = " ".join(f'--weight="{shortened(name)}={" 0" * len(weights[name])}"' for name in dense)
+            raise InputError(
+                f"found weights of {', '.join(names)}",
+                f"expected features of the decoder only, {', '.join(lengths)}",
+                "leave them out"
+                + f", or give {zeros}" * bool(dense)
+                + "; in a moses.ini, remove [weight-file]" * bool(sparse),
+            )
         distortion, language_model, word_penalty, phrase_penalty = (weights[name][0] for name in _INITIAL)
         translation, unknown = tuple(weights[TRANSLATION_MODEL]), weights[UNKNOWN_WORD_PENALTY][0]
         return cls(distortion, language_model, word_penalty, phrase_penalty, translation, unknown)

@@ -249,7 +249,14 @@ def test_several_processes_write_the_same_list(folder, tmp_path):
         ({**WEIGHTS, "LM0": [0.5, 0.5]}, "found 2 weights of LM0, expected 1"),
         (initial_weights(4), "found 4 weights of TranslationModel0, expected 2, one for each score of the table"),
         ({name: WEIGHTS[name] for name in NAMES[1:]}, "found no weight of Distortion0, expected weights"),
-        ({**WEIGHTS, "RNN0": [0, 0.5]}, 'found weights of RNN0, expected features of the decoder only, .* "RNN0= 0 0"'),
+        (
+            {**WEIGHTS, "RNN0": [0, 0.5], "LM1": [0], "LM2": [1]},
+            'found weights of RNN0, LM2, expected features of .* --weight="RNN0= 0 0" --weight="LM2= 0"',
+        ),
+        (
+            {**WEIGHTS, "tm_a": [1.0], "tm_b": [2.0]},
+            r"found weights of 2 sparse features, .*; leave them out; in a moses.ini, remove \[weight-file\]",
+        ),
     ],
 )
 def test_weights_that_do_not_fit_are_reported(folder, weights, sentence):
