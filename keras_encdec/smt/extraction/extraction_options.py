@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from keras_encdec.backend.startup import quietly
 from keras_encdec.configuration import hyperparameter
 from keras_encdec.data.alignment import ALIGNERS, DEFAULT_ALIGNER, DEFAULT_SYMMETRIZATION, SYMMETRIZATIONS
 from keras_encdec.smt.extraction.count_smoothing import SMOOTHINGS
@@ -17,12 +18,17 @@ from keras_encdec.text.tokenizer import Tokenizer
 
 
 def raw_text_tokenizer(options: RawTextOptions) -> Tokenizer | None:
-    """Makes a tokenizer for raw text; returns `None` for tokenized text.
+    """Makes a tokenizer for raw text, without the start-up messages of TensorFlow; returns `None` for tokenized text.
 
     Raises:
         ImportError: if tensorflow-text is needed and is not installed.
     """
-    return Tokenizer(lowercase=options.lowercase) if options.tokenize else None
+    if not options.tokenize:
+        return None
+    with quietly():
+        tokenizer = Tokenizer(lowercase=options.lowercase)
+        tokenizer.words([""])  # the first operation looks for devices, with messages of its own
+    return tokenizer
 
 
 @dataclasses.dataclass(frozen=True)
