@@ -301,7 +301,7 @@ def _training_stages(
 
 def average(model_dir: pathlib.Path, **students: pathlib.Path) -> dict[str, object]:
     """Writes the average of the students; see `average_models`."""
-    remove(model_dir)  # that of a run that was killed before it left a record
+    remove(model_dir)  # a killed run may have left a model without a record
     return {"cosine": average_models(list(students.values()), model_dir).cosine}
 
 

@@ -63,13 +63,13 @@ class DataConfig(Configuration):
 
 
 # The systems that make their own n-best lists.
-_MAKING = ("decoder", "moses")
+_WITH_OWN_LISTS = ("decoder", "moses")
 # Settings for making a file, which have no effect if the file is given.
 _TO_MAKE = {"aligner": "phrase_table", "symmetrization": "phrase_table", "ngram_order": "language_model"}
 # The systems that use each of these settings of the baseline, and the settings that each system requires.
 _USED_BY = {
     **dict.fromkeys(("dev_nbest", "test_nbest"), ("lists",)),
-    **dict.fromkeys(("language_model", "nbest_size", *_TO_MAKE), _MAKING),
+    **dict.fromkeys(("language_model", "nbest_size", *_TO_MAKE), _WITH_OWN_LISTS),
     "rounds": ("decoder",),
     "moses_dir": ("moses",),
 }
@@ -154,7 +154,7 @@ class TuningConfig(Configuration):
     )
 
 
-# The settings in `encdec-train` that name what to train on, which a feature's kind decides.
+# The settings of `encdec-train` that say what to train on, which the kind of a feature determines.
 _TEXT = ("phrase_table", "tsv", "source", "target", "input", "format")
 # The files of the experiment that a model of each kind is trained and validated on, by their names in TrainingData and
 # in `train_model`.
@@ -180,7 +180,9 @@ class FeatureConfig(Configuration):
         "(language_model); or the sentence pair (sentences).",
         choices=KINDS,
     )
-    model_dir: str | None = hyperparameter(None, "A trained model. Default: a model is trained.", is_path=True)
+    model_dir: str | None = hyperparameter(
+        None, "Directory of a trained model. Default: the experiment trains a model.", is_path=True
+    )
     preset: str | None = hyperparameter(None, "Preset of the training, by name or as a file.")
     of: str | None = hyperparameter(
         None, "With unknown_words: the feature of kind phrases whose shortlist decides which words are unknown."
@@ -218,7 +220,7 @@ class FeatureConfig(Configuration):
             InputError: for a preset that cannot be read.
         """
         if self.preset is None:
-            raise ConfigurationError("found no {preset}, expected one for a model to train")
+            raise ConfigurationError("found a model to train without {preset}, expected the name of a preset")
         preset = load_preset(self.preset)
         TrainingConfig.check_names(self.training)
         TrainingData.check_names(self.data)
@@ -237,7 +239,7 @@ class FeatureConfig(Configuration):
         return config, data
 
     def validation(self, data: TrainingData) -> tuple[str, ...]:
-        """Returns the files that the feature names to validate on, and none of its preset's; see `VALIDATED_ON`.
+        """Returns the validation files in the feature's table `data`, not those of its preset; see `VALIDATED_ON`.
 
         Args:
             data: those of `training_settings`.
@@ -257,7 +259,7 @@ class RowConfig(Configuration):
 
     def check(self) -> None:
         if not self.name:
-            raise ConfigurationError("found a row without {name}, expected one")
+            raise ConfigurationError("found a row without {name}, expected the name of the row")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -73,7 +73,7 @@ class ShardFolder:
         """Returns whether a shard is done.
 
         Raises:
-            InputError: if other lines were done under its number: the input has changed.
+            InputError: if its lines differ from those that were processed: the input has changed.
         """
         record = self.done.get(shard.number)
         if record is None:
@@ -163,7 +163,7 @@ class ShardFolder:
             if before != now:
                 raise InputError(
                     f"found the {name} {json.dumps(now)}",
-                    f"expected {json.dumps(before)}, with which the shards in this folder were done",
+                    f"expected {json.dumps(before)}, with which the shards in this folder were processed",
                     "run the same command again, or remove the folder to begin again",
                     self.path,
                 )

@@ -62,9 +62,9 @@ class PairFilter:
 
 
 def has_score(pair: Sequence[str], max_tokens: int | None) -> bool:
-    """Whether no side of a pair is empty, or has more than `max_tokens` tokens; `None` for no limit."""
-    most = math.inf if max_tokens is None else max_tokens
-    return all(0 < len(model_words(side, factored=False)) <= most for side in pair)
+    """Returns whether each side of a pair has 1 to `max_tokens` tokens; `None` for no limit."""
+    limit = math.inf if max_tokens is None else max_tokens
+    return all(0 < len(model_words(side, factored=False)) <= limit for side in pair)
 
 
 def window_entropies(entropies: Sequence[CrossEntropies], window: Window) -> list[np.ndarray]:

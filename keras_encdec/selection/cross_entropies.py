@@ -211,7 +211,7 @@ def open_entropies(
             if entropies.vocabulary != vocabularies.setdefault(side, entropies.vocabulary):
                 raise InputError(
                     f"found a vocabulary that differs from that of --in_domain_{side}",
-                    "expected the same one, because the probabilities are compared",
+                    "expected the same vocabulary, because the probabilities are compared",
                     "train both with the same --target_vocabulary",
                     entropies.path,
                 )
@@ -221,7 +221,8 @@ def open_entropies(
 def _warn_of_vocabularies(side: str) -> None:
     message = (
         f"found different words in the n-gram models --in_domain_{side} and --general_{side}, expected one vocabulary: "
-        "a small model finds unknown words more probable than a large one, and lines of them may be selected first; "
+        "a small model finds unknown words more probable than a large one, and lines full of them may be selected "
+        "first; "
         "estimate both with encdec-ngram --vocabulary=FILE --min_count=2, where FILE is the text of the domain."
     )
     warnings.warn(EncdecWarning(message), stacklevel=3)

@@ -97,8 +97,8 @@ class SelectionOptions(UnknownWordsOption, EncodingOption, MalformedLinesOption,
 
     method: str = hyperparameter(
         "dual",
-        "dual: two translation models agree that the sides translate each other. moore_lewis: one side looks like the "
-        "domain; bilingual: both sides do.",
+        "dual: two translation models agree that the sides are translations of each other. moore_lewis: one side "
+        "resembles the text of the domain; bilingual: both sides do.",
         choices=tuple(METHODS),
     )
     top: int | None = hyperparameter(None, "Number of pairs to select.", minimum=1, group="pairs to select")
@@ -159,9 +159,9 @@ class SelectionOptions(UnknownWordsOption, EncodingOption, MalformedLinesOption,
                 return names
         found = " and ".join(f"{{{name}}}" for name in given) or "no models"
         expected = ", or ".join(" and ".join(f"{{{name}}}" for name in names) for names in MODELS[self.method])
-        taken = {method: {name for names in choices for name in names} for method, choices in MODELS.items()}
-        if other := next((name for name in given if name not in taken[self.method]), None):
-            methods = " or ".join(method for method, names in taken.items() if other in names)
+        models = {method: {name for names in choices for name in names} for method, choices in MODELS.items()}
+        if other := next((name for name in given if name not in models[self.method]), None):
+            methods = " or ".join(method for method, names in models.items() if other in names)
             expected += f"; {{{other}}} is for {{method}}={methods}"
         raise ConfigurationError(f"found {found} with {{method}}=%s, expected {expected}", self.method)
 

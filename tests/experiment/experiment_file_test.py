@@ -254,7 +254,7 @@ COUNTS = "".join(f'[features.{name}]\nkind = "sentences"\nmodel_dir = "."\ncount
             "found counts with kind=phrases, expected it with sentences",
         ),
         (WHOLE.replace("preset", 'model_dir = "."\npreset'), "found model_dir and preset, expected one of them"),
-        (WHOLE.replace('name = "Baseline"', ""), r"found a row without name, expected one"),
+        (WHOLE.replace('name = "Baseline"', ""), r"found a row without name, expected the name"),
         (DATA + ROWS.replace('["RNN"]', "[]"), r"found no train_source .*, expected them to extract a phrase table"),
         (DATA + TEXT.replace("train_target", "#") + ROWS, "found one of train_source and train_target, expected both"),
         ('[data]\ndataset = "libreoffice_en_fr"\ndev_source = "dev.en"\n' + ROWS, "found dataset and files of text"),
