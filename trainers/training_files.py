@@ -82,7 +82,7 @@ def _check_no_other_files(folder: pathlib.Path, names: Sequence[str]) -> None:
         if os.path.lexists(folder / name):
             raise InputError(
                 "found a file that encdec-train did not write",
-                "expected no file of this name, or that of an earlier run",
+                "expected no file of this name, or the file of an earlier run",
                 "move it elsewhere, or give another --model_dir",
                 folder / name,
             )
