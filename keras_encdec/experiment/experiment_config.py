@@ -197,6 +197,8 @@ class FeatureConfig(Configuration):
     def check(self) -> None:
         tables = [name for name in TABLES if getattr(self, name)]
         trained = [name for name in ("preset", *tables) if getattr(self, name)]
+        if self.counts and self.kind != "sentences":
+            raise ConfigurationError("found {counts} with {kind}=%s, expected it with sentences", self.kind)
         if self.kind == "unknown_words":
             if self.model_dir or trained:
                 raise ConfigurationError("found a model with {kind}=unknown_words, expected {of} only")
@@ -205,8 +207,6 @@ class FeatureConfig(Configuration):
             return
         if self.of:
             raise ConfigurationError("found {of} with {kind}=%s, expected it with unknown_words", self.kind)
-        if self.counts and self.kind != "sentences":
-            raise ConfigurationError("found {counts} with {kind}=%s, expected it with sentences", self.kind)
         if self.model_dir and trained:
             raise ConfigurationError(f"found {{model_dir}} and {{{trained[0]}}}, expected one of them")
         if not self.model_dir and not self.preset:

@@ -248,6 +248,10 @@ COUNTS = "".join(f'[features.{name}]\nkind = "sentences"\nmodel_dir = "."\ncount
             WHOLE + '[features.WP]\nkind = "unknown_words"\n',
             r"found kind=unknown_words without of, expected the name of a feature in \[features.WP\]",
         ),
+        (
+            WHOLE + '[features.WP]\nkind = "unknown_words"\nof = "RNN"\ncounts = true\n',
+            r"found counts with kind=unknown_words, expected it with sentences in \[features.WP\]",
+        ),
         (WHOLE.replace("preset", 'of = "RNN"\npreset'), "found of with kind=phrases, expected it with unknown_words"),
         (
             WHOLE.replace("preset", "counts = true\npreset"),
