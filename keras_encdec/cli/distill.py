@@ -32,7 +32,7 @@ def main(arguments: Arguments, options: DistillationOptions) -> int:
     for path in filter(None, inputs):
         check_can_be_read_again(path)
     for path in filter(None, (arguments[name] for name in TEXTS)):
-        pair_format("sentences").check_beginning(path, on_error=None)
+        pair_format("sentences").check_beginning(path, on_error="keep")
     import_keras()
     from keras_encdec.experiment.distillation import distill
     from keras_encdec.experiment.stage_functions import TrainingStopped

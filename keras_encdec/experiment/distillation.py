@@ -158,13 +158,14 @@ def distill(
 
 
 def _check_lines(texts: Mapping[str, pathlib.Path]) -> None:
-    """Raises InputError, before the first stage, unless both sides of each text have the same number of lines."""
+    """Raises InputError, before the first stage, unless each text is UTF-8 and has as many sources as targets."""
+    encoding = FileEncoding(can_declare=False)
     for source, target in zip(TEXTS[::2], TEXTS[1::2], strict=True):
         if source in texts and target in texts:
             numbers = []
             for path in (texts[source], texts[target]):
                 with InputLines(path) as lines:
-                    numbers.append(sum(1 for _ in lines))
+                    numbers.append(sum(1 for _ in encoding.texts(lines)))
             check_lines(texts[target], numbers[1], texts[source], numbers[0])
 
 

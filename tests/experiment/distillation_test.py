@@ -263,6 +263,9 @@ def test_settings_that_contradict_are_refused(teachers, texts, tmp_path):
     for files in ({"target": tmp_path / "short"}, {"dev_source": texts["source"], "dev_target": tmp_path / "short"}):
         with pytest.raises(InputError, match="short: found 1 lines, expected 12, the number in .*source"):
             distill(teachers, output=tmp_path / "out", **{**texts, **files})
+    (tmp_path / "latin-1").write_bytes(b"t1\n" * 11 + b"\xe9t\xe9\n")
+    with pytest.raises(InputError, match="latin-1, line 12: found bytes that are not UTF-8 .*; convert the file to"):
+        distill(teachers, output=tmp_path / "out", **{**texts, "target": tmp_path / "latin-1"})
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputError, match="pipe: found a pipe, expected a file, because it is read more than once"):
         distill(teachers, output=tmp_path / "out", **{**texts, "source": tmp_path / "pipe"})
