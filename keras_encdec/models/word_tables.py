@@ -3,6 +3,7 @@
 import contextlib
 import contextvars
 import functools
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -78,21 +79,22 @@ class WordTableCache:
         self._words = max(max(model.source_words, model.target_words) for model in models)
         self._is_used = 0 < sum(side.word_table_size for side in sides) <= MAX_ELEMENTS
         self._values: list[np.ndarray] = []
-        self._tables = NO_TABLES
+        self._tables, self._computing = NO_TABLES, threading.Lock()
 
     def tables(self, sequences: Iterable[Sequence[int]]) -> WordTables:
-        """Returns the tables, or none if computing them costs more than they save.
+        """Returns the tables, or none if computing them costs more than they save. Several threads may call it.
 
         Args:
             sequences: iterable of the sequences of ids to be read.
         """
         if not self._is_used or not self._tables and sum(map(len, sequences)) < self._words:
             return NO_TABLES
-        values = [ops.convert_to_numpy(weight) for weight in self._weights]
-        if not self._tables or not all(map(np.array_equal, values, self._values)):
-            self._values = [np.array(value) for value in values]
-            self._tables = self._compute(np.int32(0))
-        return self._tables
+        with self._computing:  # no thread may get the tables of old weights while another computes new ones
+            values = [ops.convert_to_numpy(weight) for weight in self._weights]
+            if not self._tables or not all(map(np.array_equal, values, self._values)):
+                self._values = [np.array(value) for value in values]
+                self._tables = self._compute(np.int32(0))
+            return self._tables
 
 
 # Keras does not call a layer without an argument.

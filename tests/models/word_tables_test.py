@@ -1,5 +1,8 @@
 """Tests of the tables of what a model computes from each word alone."""
 
+import concurrent.futures
+import threading
+
 import keras
 import numpy as np
 import pytest
@@ -87,6 +90,28 @@ def test_tables_that_need_too_much_memory_are_not_computed(monkeypatch: pytest.M
     assert WordTableCache([model]).tables([range(WORDS)])
     monkeypatch.setattr(word_tables, "MAX_ELEMENTS", elements - 1)
     assert not WordTableCache([model]).tables([range(10**9)])
+
+
+def test_no_thread_gets_old_tables_while_another_computes_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = RecurrentEncoderDecoder(WORDS, WORDS, **SIZES)
+    cache = WordTableCache([model])
+    old, compute = cache.tables([range(WORDS)]), cache._compute
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slowly(argument: np.int32) -> object:
+        begun.set()
+        go_on.wait(timeout=60)
+        return compute(argument)
+
+    monkeypatch.setattr(cache, "_compute", slowly)
+    model.encoder.embedding.embeddings.assign(-model.encoder.embedding.embeddings)
+    with concurrent.futures.ThreadPoolExecutor(2) as threads:
+        first = threads.submit(cache.tables, [[2]])
+        begun.wait(timeout=60)
+        second = threads.submit(cache.tables, [[2]])
+        concurrent.futures.wait([second], timeout=0.2)
+        go_on.set()
+    assert second.result() is first.result() is not old
 
 
 @pytest.mark.usefixtures("uncompiled")
