@@ -15,7 +15,7 @@ def test_a_file_that_no_training_wrote_is_not_replaced(tsv, tmp_path, name):
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / name).write_text('{"mine": 1}')
     for resume in (False, True):
-        with pytest.raises(InputError, match=f"m/{name}: found a file that encdec-train did not write, expected no file of this"):
+        with pytest.raises(InputError, match=f"m/{name}: found a file that encdec-train did not write, expected no"):
             train_tiny(tsv, tmp_path / "m", resume=resume, updates=1)
     assert [path.name for path in (tmp_path / "m").iterdir()] == [name]
     assert (tmp_path / "m" / name).read_text() == '{"mine": 1}'
