@@ -215,9 +215,14 @@ def learning_rate_schedule(
         - Luong, 2016, Neural Machine Translation (thesis), and Luong et al., 2015 (arXiv 1508.04025),
           section 4.1: halving
     """
+
+    def halvings(epochs: float) -> int:
+        # (0.6 - 0.3) / 0.1 is a little less than 3.
+        return max(0, 1 + math.floor((epochs - halving_start) / halving_every + 1e-9))
+
     return {
         "constant": lambda done, epochs: 1.0,
         "linear": lambda done, epochs: 1.0 - done,
         "cosine": lambda done, epochs: 0.5 * (1.0 + math.cos(math.pi * done)),
-        "halving": lambda done, epochs: 0.5 ** max(0, 1 + math.floor((epochs - halving_start) / halving_every)),
+        "halving": lambda done, epochs: 0.5 ** halvings(epochs),
     }[name]

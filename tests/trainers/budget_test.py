@@ -96,6 +96,8 @@ def test_halving_begins_after_a_number_of_epochs_and_repeats():
     factor = learning_rate_schedule("halving", halving_start=5, halving_every=0.5)
     epochs = [0, 4.99, 5, 5.49, 5.5, 5.99, 6, 7]
     assert [factor(0.3, epoch) for epoch in epochs] == [1, 1, 0.5, 0.5, 0.25, 0.25, 0.125, 2**-5]
+    tenths = learning_rate_schedule("halving", halving_start=0.3, halving_every=0.1)
+    assert [tenths(0, epoch) for epoch in (0.3, 0.4, 0.5, 0.6)] == [1 / 2, 1 / 4, 1 / 8, 1 / 16]
 
 
 @pytest.mark.parametrize("name, expected", [("constant", [1, 1, 1]), ("linear", [1, 0.5, 0]), ("cosine", [1, 0.5, 0])])
