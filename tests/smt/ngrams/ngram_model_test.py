@@ -1,6 +1,7 @@
 """N-gram models that KenLM reads."""
 
 import gzip
+import os
 import sys
 
 import pytest
@@ -122,6 +123,13 @@ def test_a_file_that_begins_otherwise_is_found_before_it_is_loaded(tmp_path, con
         InputError, match=rf"file, line {line}: found .* first line that is not empty, expected \\data\\"
     ):
         check_ngram_model(tmp_path / "file")
+
+
+def test_a_model_in_a_pipe_is_an_error(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in ("-", tmp_path / "pipe"):
+        with pytest.raises(InputError, match="found an n-gram model in a pipe, expected a file, .*; write it to"):
+            check_ngram_model(path)
 
 
 @pytest.mark.parametrize("beginning", ["", "\n  \n"])
