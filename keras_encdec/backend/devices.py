@@ -5,6 +5,7 @@ import functools
 import importlib.util
 import math
 import pathlib
+import platform
 import time
 import warnings
 from collections.abc import Sequence
@@ -128,11 +129,22 @@ def warn_if_slow(dtype: str) -> None:
 
 def processor_flags() -> set[str]:
     """Returns the processor's instruction sets, in Linux's names; an empty set if they are not known."""
-    try:
-        lines = _CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return set()
+    lines = _processor_description().splitlines()
     return next((set(line.split()) for line in lines if line.startswith(("flags", "Features"))), set())
+
+
+@functools.cache
+def is_from_intel() -> bool:
+    """Returns whether Intel made the processor."""
+    return "GenuineIntel" in _processor_description()
+
+
+def _processor_description() -> str:
+    """Describes the processor: Linux's list of its properties; elsewhere a line, which may be empty."""
+    try:
+        return _CPU_INFO.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return platform.processor()
 
 
 def speed_against_float32(dtype: str) -> float:

@@ -15,6 +15,8 @@ import torch
 from torch.autograd.function import once_differentiable
 from torch.overrides import TorchFunctionMode
 
+from keras_encdec.backend.devices import is_from_intel
+
 _PRODUCTS = {torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__}
 # A matrix with fewer columns, such as an attention vector, stays as it is.
 MIN_COLUMNS = 8
@@ -170,10 +172,11 @@ def _product(rows: torch.Tensor, packed: _Packed) -> torch.Tensor:
 def onednn_matmul() -> contextlib.AbstractContextManager[object]:
     """Returns a context in which oneDNN computes float32 matrix products on a CPU, and their gradients.
 
-    PyTorch computes them with MKL, which takes up to twice the time on processors that Intel did not make. Gradients
-    of gradients are not computed. The context does nothing where PyTorch lacks the operation.
+    PyTorch computes them with MKL, which takes up to twice the time on processors that Intel did not make. On Intel's,
+    oneDNN takes 1.2 times the time of MKL in the mean (`benchmarks/products.py`), and the context does nothing. Neither
+    does it where PyTorch lacks the operation. Gradients of gradients are not computed.
     """
-    return _OneDNNProducts() if _AVAILABLE else contextlib.nullcontext()
+    return _OneDNNProducts() if _AVAILABLE and not is_from_intel() else contextlib.nullcontext()
 
 
 def _available() -> bool:
@@ -191,11 +194,12 @@ class _OneDNNProducts(_Products):
 
     def product(self, rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
         needs_gradient = torch.is_grad_enabled() and (rows.requires_grad or matrix.requires_grad)
-        product: torch.Tensor = (_DifferentiableProduct.apply if needs_gradient else _onednn_product)(rows, matrix)
+        product: torch.Tensor = (_DifferentiableProduct.apply if needs_gradient else onednn_product)(rows, matrix)
         return product
 
 
-def _onednn_product(rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
+def onednn_product(rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
+    """Multiplies float32 rows `(..., inner)` by a matrix `(inner, columns)` with oneDNN."""
     # The operation that torch.compile uses for a linear layer in inference; it expects the matrix transposed.
     product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(rows, matrix.t(), None, "none", [], "")
     return product
@@ -205,7 +209,7 @@ class _DifferentiableProduct(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
         context.save_for_backward(rows, matrix)
-        return _onednn_product(rows, matrix)
+        return onednn_product(rows, matrix)
 
     @staticmethod
     @once_differentiable
@@ -214,6 +218,6 @@ class _DifferentiableProduct(torch.autograd.Function):
         rows_need_it, matrix_needs_it = context.needs_input_grad
         flat, d_flat = rows.reshape(-1, rows.shape[-1]), upstream.reshape(-1, upstream.shape[-1])
         return (
-            _onednn_product(upstream, matrix.t()) if rows_need_it else None,
-            _onednn_product(flat.t(), d_flat) if matrix_needs_it else None,
+            onednn_product(upstream, matrix.t()) if rows_need_it else None,
+            onednn_product(flat.t(), d_flat) if matrix_needs_it else None,
         )

@@ -9,7 +9,7 @@ from keras import ops
 from tiny_trainings import train_tiny
 
 from keras_encdec.backend import devices
-from keras_encdec.backend.devices import on_cpu, processor_flags, speed_against_float32, warn_if_slow
+from keras_encdec.backend.devices import is_from_intel, on_cpu, processor_flags, speed_against_float32, warn_if_slow
 from keras_encdec.decoding import Generator
 from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.models import RNNEncoderDecoder
@@ -118,6 +118,16 @@ def test_scoring_generating_and_training_warn(processor, tmp_path):
 
 def test_the_flags_of_this_processor_are_words():
     assert all(flag.isprintable() and " " not in flag for flag in processor_flags())
+
+
+@pytest.mark.parametrize("maker, expected", [("GenuineIntel", True), ("AuthenticAMD", False)])
+def test_the_maker_of_the_processor_is_known(maker, expected, processor):
+    processor(f"processor\t: 0\nvendor_id\t: {maker}\n{NEW}")
+    is_from_intel.cache_clear()
+    try:
+        assert is_from_intel() is expected
+    finally:
+        is_from_intel.cache_clear()
 
 
 def test_one_interrupted_measurement_does_not_count(monkeypatch):

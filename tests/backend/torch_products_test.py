@@ -22,7 +22,8 @@ CASES = {
 
 @pytest.fixture
 def calls(monkeypatch):
-    """What the operation is called with."""
+    """What the operation is called with, also on a processor of Intel."""
+    monkeypatch.setattr(torch_products, "is_from_intel", lambda: False)
     found, operation = [], torch.ops.mkldnn._linear_pointwise
     packet = type("Packet", (), {"_linear_pointwise": lambda *a: found.append(a) or operation(*a)})
     monkeypatch.setattr(torch_products.torch.ops, "mkldnn", packet)
@@ -71,3 +72,10 @@ def test_gradients_equal_those_of_pytorch(case, constant, calls):
     assert len(calls) == {"no rows": 0}.get(case, {None: 9, "rows": 7, "matrix": 6}[constant])
     for plain, own in zip(*found, strict=True):
         np.testing.assert_allclose(own.numpy(), plain.numpy(), rtol=1e-4, atol=1e-4)
+
+
+def test_mkl_multiplies_on_processors_of_intel(calls, monkeypatch):
+    monkeypatch.setattr(torch_products, "is_from_intel", lambda: True)
+    with torch.inference_mode(), torch_products.onednn_matmul():
+        torch.ones(2, 3) @ torch.ones(3, 4)
+    assert not calls

@@ -226,7 +226,7 @@ def test_sentences_without_hypotheses_are_counted(folder):
 def test_notes_in_the_place_of_a_result_are_an_error_and_stay(folder):
     (folder / "out").mkdir()
     (folder / "out" / "results.md").write_text("my notes")
-    with pytest.raises(InputError, match="results.md: found this file or folder, which no earlier run made"):
+    with pytest.raises(InputError, match="results.md: found a file or folder that no earlier run made"):
         run(folder)
     assert (folder / "out" / "results.md").read_text() == "my notes"
 

@@ -190,7 +190,7 @@ def test_a_file_in_the_place_of_a_report_is_an_error_before_the_first_run(files)
 
     report = files / "report"
     report.write_text("mine")
-    with pytest.raises(InputError, match="report: found this file or folder, which no earlier run made, .*--output"):
+    with pytest.raises(InputError, match="report: found a file or folder that no earlier run made, .*--output"):
         run_stages([last(files / "a")], files / "records")
     with pytest.raises(InputError, match="report: found an input that is also an output"):
         run_stages([last(report)], files / "records")
