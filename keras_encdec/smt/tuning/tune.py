@@ -12,7 +12,7 @@ from keras_encdec.errors import InputError, shortened
 from keras_encdec.formats import FilePath, InputLines, open_output, read_nbest_weights
 from keras_encdec.formats.feature_weights import Weights, check_weights, weights_text
 from keras_encdec.formats.moses_ini import replace_moses_weights
-from keras_encdec.runtime.files import check_distinct_files, is_url, joined
+from keras_encdec.runtime.files import check_can_be_read_again, check_distinct_files, is_url, joined
 from keras_encdec.runtime.open_output import write_file
 from keras_encdec.runtime.unfinished import new_folder
 from keras_encdec.smt.evaluation.corpus_metric import TOKENIZERS, Array, CorpusMetric, read_references
@@ -109,6 +109,8 @@ def tune(
         raise ConfigurationError("found {test_nbest} or {test_references} alone, expected both or neither")
     if options.moses_ini_out is not None and weights is None:
         raise ConfigurationError("found {moses_ini_out} without {weights}, expected the moses.ini to rewrite")
+    if options.moses_ini_out is not None and weights is not None:
+        check_can_be_read_again(weights)
     outputs = _Outputs(options, weights)
     for path in (*nbest, *references, *test_nbest, *test_references, weights):
         check_distinct_files(path, *outputs.files)

@@ -133,6 +133,17 @@ def test_a_moses_ini_gets_the_weights_and_keeps_everything_else(files, out):
     assert os.listdir(out) == ["tuned.ini"]
 
 
+def test_a_moses_ini_in_a_pipe_is_an_error(files, out):
+    reading, writing = os.pipe()
+    with open(reading), open(writing, "w") as pipe:
+        pipe.write(INI)
+        pipe.close()
+        path = f"/dev/fd/{reading}"
+        with pytest.raises(InputError, match=f"^{path}: found a pipe, expected a file, because it is read more than"):
+            tune([files / "nbest"], [files / "ref"], path, moses_ini_out=out / "tuned.ini")
+        tune([files / "nbest"], [files / "ref"], path, weights_out=out / "weights")
+
+
 def test_a_moses_ini_gets_the_weights_of_sparse_features(files, out):
     """Those that [weight-file] has are the initial weights."""
     (files / "nbest").write_text(NBEST.replace("RNN0=", "Sparse_x="))
