@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import numbers
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -31,6 +32,7 @@ class _EntropyFilter(FilterABC):
     a line of many words.
     """
 
+    threshold: float
     max_tokens: int | None
 
     def score(self, pairs: Iterable[Sequence[str]]) -> Iterator[float]:
@@ -62,6 +64,12 @@ class _EntropyFilter(FilterABC):
     def _scores(self, pairs: Sequence[TextPair]) -> list[float]:
         raise NotImplementedError
 
+    def _set_limits(self, threshold: float, max_tokens: int | None) -> None:
+        """Sets `threshold` and `max_tokens`. Quotation marks in a YAML file make a text of a number."""
+        if not isinstance(threshold, numbers.Real) or isinstance(threshold, bool) or math.isnan(threshold):
+            raise ConfigurationError("found {threshold}=%r, expected a number", threshold)
+        self.threshold, self.max_tokens = threshold, SelectionOptions(max_tokens=max_tokens).max_tokens
+
     def _entropies(self, model_dir: str, reverse: bool, argument: str, end_weight: float) -> TranslationEntropies:
         """Loads a model from a path relative to OpusFilter's working directory, or by the name of a packaged model."""
         path = os.path.join(self.workdir, model_dir)
@@ -86,7 +94,8 @@ class TranslationEntropyFilter(_EntropyFilter):
 
     Raises:
         InputError: for a directory that cannot be used, or a model of the other direction.
-        ConfigurationError: a ValueError, for an `end_weight` out of bounds.
+        ConfigurationError: a ValueError, for a `threshold`, `end_weight` or `max_tokens` that is no number, such as a
+            text in quotation marks, or out of bounds.
     """
 
     score_direction = CLEAN_LOW
@@ -102,7 +111,9 @@ class TranslationEntropyFilter(_EntropyFilter):
         **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
-        self.threshold, self.max_tokens = threshold, max_tokens
+        self._set_limits(threshold, max_tokens)
+        if not isinstance(reverse, bool):
+            raise ConfigurationError("found {reverse}=%r, expected true or false", reverse)
         self._model = self._entropies(model_dir, reverse, "model_dir", end_weight)
 
     def accept(self, score: float) -> bool:
@@ -130,7 +141,8 @@ class DualEntropyFilter(_EntropyFilter):
 
     Raises:
         InputError: for a directory that cannot be used, or a model of the wrong direction.
-        ConfigurationError: a ValueError, for an `end_weight` out of bounds.
+        ConfigurationError: a ValueError, for a `threshold`, `end_weight` or `max_tokens` that is no number, such as a
+            text in quotation marks, or out of bounds.
 
     Reference:
         - Junczys-Dowmunt, 2018, "Dual Conditional Cross-Entropy Filtering of Noisy Parallel Corpora" (WMT, W18-6478)
@@ -149,7 +161,7 @@ class DualEntropyFilter(_EntropyFilter):
         **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
-        self.threshold, self.max_tokens = threshold, max_tokens
+        self._set_limits(threshold, max_tokens)
         self._models = [
             self._entropies(model_dir, False, "model_dir", end_weight),
             self._entropies(reverse_model_dir, True, "reverse_model_dir", end_weight),

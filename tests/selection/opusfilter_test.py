@@ -111,6 +111,23 @@ def test_thresholds_that_accept_or_reject_everything(filters, forward, model_dir
             assert set(each.decisions(PAIRS)) == {accepted}
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("threshold", "4.6", "a number"),
+        ("threshold", float("nan"), "a number"),
+        ("end_weight", "1", "a number, above 0, 1000 or less"),
+        ("max_tokens", "9", "a whole number, 1 or more"),
+        ("reverse", "false", "true or false"),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_an_error_before_any_scoring(filters, model_dirs, name, value, expected):
+    kinds = [(filters.TranslationEntropyFilter, ["forward"]), (filters.DualEntropyFilter, ["forward", "reverse"])]
+    for kind, models in kinds[: 1 if name == "reverse" else 2]:
+        with pytest.raises(ConfigurationError, match=f"found {name}={value!r}, expected {expected}"):
+            kind(*models, workdir=str(model_dirs), **{name: value})
+
+
 def test_wrong_models_and_files_are_explained(filters, forward, model_dirs):
     with pytest.raises(InputError, match="check reverse_model_dir|reverse_model_dir"):
         filters.DualEntropyFilter(str(model_dirs / "forward"), str(model_dirs / "forward"))
