@@ -1,5 +1,6 @@
 """encdec-train: learns p(target | source) from pairs."""
 
+import os
 from collections.abc import Mapping
 
 from absl import flags
@@ -19,7 +20,7 @@ from keras_encdec.cli.task_command import check_paths, zeros_of_model
 from keras_encdec.configuration import Configuration
 from keras_encdec.formats import pair_format
 from keras_encdec.formats.record_reader import LEFT_OUT
-from keras_encdec.model_config import check_model_directory, model_path
+from keras_encdec.model_config import check_model_directory, is_packaged, model_path
 from keras_encdec.runtime.files import check_folder, is_url
 from keras_encdec.trained_model import TrainedModel
 from keras_encdec.trainers.settings_checks import check_has_zeros, check_initial_settings, check_resumed
@@ -95,6 +96,7 @@ def main(flag_values: flags.FlagValues) -> int:
             pair_format(data.registered_format).check_beginning(path, *reading)
         if not tasks and all(flag_values[name].value is None for name in data.files):
             print(f"Training on the files that the settings name: {', '.join(data.files.values())}", flush=True)
+    _tell_if_hidden(flag_values.model_dir)
     import_keras()
     from keras_encdec.trainers.train import train
 
@@ -137,6 +139,13 @@ def _settings_of(model: str | None) -> str | None:
     """Returns the path of an initial model's settings, which are the preset if no other is given."""
     settings = model_path(model) / "settings.toml" if model else None
     return str(settings) if settings and settings.is_file() else None
+
+
+def _tell_if_hidden(model_dir: str) -> None:
+    """Tells the user that a new model directory will hide the packaged model of its name."""
+    if not is_url(model_dir) and is_packaged(os.path.relpath(model_dir)):
+        place = "from all commands that run in this folder"
+        print(f"The new directory {model_dir} will hide the packaged model of this name {place}.", flush=True)
 
 
 def _check_shortlist(given: int | None, initial: TrainedModel) -> None:

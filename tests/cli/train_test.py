@@ -5,7 +5,9 @@ import os
 import pathlib
 import shutil
 import signal
+import sys
 import time
+import types
 
 import numpy as np
 import pytest
@@ -152,6 +154,19 @@ def test_the_settings_of_a_model_name_its_own_files_in_any_folder(training_files
     assert "not read" not in succeed(train("--model_dir=m", *flags, "--resume", "--updates=10")).stdout
     assert 'tsv = "pairs.tsv"' in settings.read_text() and number_of_updates(pathlib.Path("m")) == [2, 4, 6, 8, 10]
     fail(train("--preset=m/settings.toml", "--model_dir=new"), 1, "m/pairs.tsv: found no such file or directory")
+
+
+def test_it_says_that_a_new_directory_hides_a_packaged_model(training_files, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = types.SimpleNamespace(signal=None)
+    monkeypatch.setattr(sys.modules["keras_encdec.trainers.train"], "train", lambda *_, **__: done)
+    flags = [f"--tsv={training_files}/tsv", "--updates=1"]
+    for name in ("libreoffice_en_fr", "./libreoffice_en_fr/"):
+        expected = f"The new directory {name} will hide the packaged model of this name from all commands that run in"
+        assert succeed(train(*flags, f"--model_dir={name}")).stdout.startswith(expected)
+    (tmp_path / "libreoffice_en_fr").mkdir()
+    for name in ("libreoffice_en_fr", "new", "new/libreoffice_en_fr"):
+        assert succeed(train(*flags, f"--model_dir={name}")).stdout == ""
 
 
 def test_contradicting_flags_are_an_error_before_any_work(training_files, tmp_path):
