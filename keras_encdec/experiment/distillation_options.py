@@ -5,7 +5,7 @@ import math
 import pathlib
 from collections.abc import Mapping, Sequence
 
-from keras_encdec.architectures.architecture_registry import architecture
+from keras_encdec.architectures.architecture_registry import architecture, load_preset
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.model_config import read_model_config
@@ -19,6 +19,8 @@ TRAINED_BEFORE = {"learning_rate": 0.001, "warmup_updates": 100}
 FROM_TEACHER_EPOCHS = 7
 # Length of the training of a student that begins with the weights of the first student, as a share of the first's.
 FURTHER_SHARE = 0.6
+# The hyper-parameters of a training that end it.
+_ENDS = ("updates", "epochs", "minutes", "patience", "patience_epochs")
 # The arguments of `distill` that are files.
 TEXTS = ("source", "target", "dev_source", "dev_target", "test_source", "test_target")
 
@@ -123,12 +125,14 @@ class DistillationOptions(ReplacementOptions):
         limits = {"minutes": self.minutes, "updates": self.updates, "epochs": self.epochs}
         given = {**{name: value for name, value in limits.items() if value is not None}, **(training or {})}
         if not self.from_teacher:
+            self._check_end(given)
             config = TrainingConfig.from_preset(self.preset, model=dict(model or {}), **given)
             if self.first_learns_one or config.epochs is None or "epochs" in given:
                 return config
             return config.replace(epochs=config.epochs / self.translations)
         if self.preset == DistillationOptions.preset:
             given = {**TRAINED_BEFORE, "epochs": FROM_TEACHER_EPOCHS / self.translations, **given}
+        self._check_end(given)
         known = read_model_config(teachers[0])
         names = {parameter.name for parameter in architecture(known["architecture"]).config.hyperparameters()}
         sizes = {name: value for name, value in known["model"].items() if name in names}
@@ -139,6 +143,16 @@ class DistillationOptions(ReplacementOptions):
             initial_model=str(teachers[0]),
             **given,
         )
+
+    def _check_end(self, given: Mapping[str, object]) -> None:
+        """Raises ConfigurationError if neither the preset nor the hyper-parameters given say when training ends."""
+        settings = {**load_preset(self.preset).table(TrainingConfig, "training"), **given}
+        if all(settings.get(name) is None for name in _ENDS):
+            raise ConfigurationError(
+                "found nothing in {preset}=%s that says when the training ends; give one of {updates}, {epochs} and "
+                "{minutes}",
+                self.preset,
+            )
 
     def further_config(self, first: TrainingConfig, number: int) -> TrainingConfig:
         """Returns the settings of the training of a student after the first, apart from its initial model.

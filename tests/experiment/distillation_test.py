@@ -266,6 +266,11 @@ def test_settings_that_contradict_are_refused(teachers, texts, tmp_path):
     (tmp_path / "latin-1").write_bytes(b"t1\n" * 11 + b"\xe9t\xe9\n")
     with pytest.raises(InputError, match="latin-1, line 12: found bytes that are not UTF-8 .*; convert the file to"):
         distill(teachers, output=tmp_path / "out", **{**texts, "target": tmp_path / "latin-1"})
+    endless = tmp_path / "endless.toml"
+    endless.write_text("[training]\nbatch_size = 9\n")
+    for from_teacher in (False, True):
+        with pytest.raises(ConfigurationError, match="endless.toml that says when .*; give one of updates, .* minutes"):
+            distill(teachers, output=tmp_path / "out", preset=str(endless), from_teacher=from_teacher, **texts)
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputError, match="pipe: found a pipe, expected a file, because it is read more than once"):
         distill(teachers, output=tmp_path / "out", **{**texts, "source": tmp_path / "pipe"})
