@@ -41,6 +41,7 @@ from keras_encdec.runtime.remote_folders import LocalFiles
 from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric, check_lines, read_text
 from keras_encdec.smt.evaluation.evaluate import BASELINE, EvaluationOptions, evaluate
 from keras_encdec.smt.nbest.nbest_sentences import SentenceHypotheses, hypotheses_by_sentence
+from keras_encdec.text.lexical_shortlist import read_dictionary
 from keras_encdec.text.vocabulary import UNKNOWN_WORD
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
@@ -143,6 +144,7 @@ def distill(
         _check_lines(texts)
         if options.dictionary:
             texts["dictionary"] = pathlib.Path(local.path(options.dictionary))
+            read_dictionary(texts["dictionary"], can_declare=False)  # before the first stage, for its errors
         teachers = [model_path(local.in_staged(path)) for path in model_dirs]
         check_teachers(teachers, options)
         config = options.training_config(teachers, training, model)

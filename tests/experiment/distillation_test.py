@@ -266,6 +266,10 @@ def test_settings_that_contradict_are_refused(teachers, texts, tmp_path):
     (tmp_path / "latin-1").write_bytes(b"t1\n" * 11 + b"\xe9t\xe9\n")
     with pytest.raises(InputError, match="latin-1, line 12: found bytes that are not UTF-8 .*; convert the file to"):
         distill(teachers, output=tmp_path / "out", **{**texts, "target": tmp_path / "latin-1"})
+    (tmp_path / "words").write_bytes(b"\xe9\tt1\n")
+    words = {"replace_unknown": True, "dictionary": str(tmp_path / "words")}
+    with pytest.raises(InputError, match="words, line 1: found bytes that are not UTF-8 .*; convert the file to UTF-8"):
+        distill(teachers, output=tmp_path / "out", **words, **texts)
     endless = tmp_path / "endless.toml"
     endless.write_text("[training]\nbatch_size = 9\n")
     for from_teacher in (False, True):
