@@ -306,7 +306,7 @@ def _remark(prepared: _Prepared, model: TranslationModel, result: TrainingResult
 
 
 def _check_validation(config: TrainingConfig, validation: Batches | None, folder: pathlib.Path) -> None:
-    for name in ("average_rounds", "validation_bleu"):
+    for name in ("patience", "patience_epochs", "average_rounds", "validation_bleu"):
         if getattr(config, name) and not validation:
             raise InputError(
                 "found too few pairs to hold out",

@@ -108,5 +108,7 @@ def test_training_with_bleu_needs_sacrebleu(tsv, tmp_path, monkeypatch):
 
 def test_a_single_pair_cannot_be_held_out(tmp_path):
     (tmp_path / "pair.tsv").write_text("a\tb\n")
-    with pytest.raises(InputError, match="found too few pairs to hold out, .* or drop --validation_bleu"):
-        train_tiny(TrainingData(tsv=tmp_path / "pair.tsv"), tmp_path / "model", updates=1, validation_bleu=True)
+    for settings in ({"validation_bleu": True}, {"patience": 1}, {"patience_epochs": 1}):
+        message = f"found too few pairs to hold out, .* or drop --{next(iter(settings))}"
+        with pytest.raises(InputError, match=message):
+            train_tiny(TrainingData(tsv=tmp_path / "pair.tsv"), tmp_path / "model", updates=1, **settings)
