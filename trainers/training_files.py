@@ -57,7 +57,7 @@ def check_model_folder(model_dir: FilePath, resume: bool, tasks: TrainingTasks |
         has_model = not resume and exists(joined(model_dir, CONFIG))
     else:
         check_not_packaged(model_dir)
-        has_begun = has_checkpoint(model_dir)
+        has_begun = has_checkpoint(model_dir, resume)
         if not has_begun:
             folder = pathlib.Path(model_dir)
             _check_no_other_files(folder, (*_REPLACED, *([TASKS_FILE] if tasks else [])))
@@ -100,8 +100,12 @@ def check_not_packaged(folder: str | os.PathLike[str]) -> None:
         )
 
 
-def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
+def has_checkpoint(folder: str | os.PathLike[str], resume: bool = True) -> bool:
     """Whether a folder contains a training run that can be resumed.
+
+    Args:
+        folder: path of the folder, which need not exist.
+        resume: bool. Whether the run in it is to be resumed, if there is one. Defaults to `True`. It changes an error.
 
     Raises:
         InputError: if there is a trained model, but no checkpoint of its training.
@@ -112,6 +116,8 @@ def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
     # A run that was killed before its first checkpoint has prepared pairs but no history. A model directory that was
     # copied for scoring has neither.
     if (folder / WEIGHTS).exists() and ((folder / HISTORY).exists() or not (folder / PREPARED).exists()):
+        if not resume:
+            raise InputError("found a trained model", "expected none", "give another --model_dir", folder)
         raise InputError(
             f"found {WEIGHTS} and no {LAST}",
             f"expected {LAST} to resume the training, or no model",

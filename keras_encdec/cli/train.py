@@ -66,7 +66,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
 def main(flag_values: flags.FlagValues) -> int:
     """Trains as the flags say, and returns the exit status."""
     is_prepared = flag_values.resume and has_prepared_pairs(flag_values.model_dir)  # the input is not read again
-    has_begun = has_checkpoint(flag_values.model_dir)
+    has_begun = has_checkpoint(flag_values.model_dir, flag_values.resume)
     if flag_values.initial_model and not has_begun:
         check_model_directory(flag_values.initial_model)  # its settings are read next
     tasks = TrainingTasks.load(flag_values.tasks, check_files=not is_prepared) if flag_values.tasks else None

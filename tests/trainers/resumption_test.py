@@ -139,7 +139,9 @@ def test_resume_starts_anew_without_a_complete_round(trained, tsv, tmp_path):
     )
     copied = shutil.copytree(path, tmp_path / "copied", ignore=shutil.ignore_patterns("history.json", "prepared"))
     for folder, resume in itertools.product((path, copied), (True, False)):
-        with pytest.raises(InputError, match=f"{folder}: found best.keras and no last.keras, expected last.keras to"):
+        message = "found best.keras and no last.keras, expected last.keras to resume the training, or no model; restore"
+        message = message if resume else "found a trained model, expected none; give another --model_dir"
+        with pytest.raises(InputError, match=f"{folder}: {message}"):
             train_tiny(tsv, folder, resume=resume, updates=30)
     (path / "history.json").unlink()  # as a kill within the first round leaves it
     with pytest.raises(InputError, match="diverged"):
