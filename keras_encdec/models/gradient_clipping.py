@@ -1,7 +1,7 @@
 """Clipping of gradients by element, by norm or both, and the norms before clipping."""
 
-from collections.abc import Mapping, MutableMapping, Sequence
-from typing import Self
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from typing import Self, TypeAlias
 
 import keras
 import numpy as np
@@ -11,6 +11,8 @@ from keras_encdec.backend.gradients import dense_gradient
 from keras_encdec.backend.types import Tensor
 
 _NAME = "_gradient_norms"
+#: `apply` of an optimizer, whose arguments are gradients and variables.
+Apply: TypeAlias = Callable[[Sequence[Tensor | None], list[keras.Variable] | None], None]
 
 
 class GradientNorms:
@@ -35,6 +37,8 @@ class GradientNorms:
         ]
         #: Variables of the optimizer that it does not save: the sums, and those that other code appends.
         self.unsaved = [*self.variables]
+        #: Functions that other code appends, and that wrap `apply` whenever `exact_clipping` sets it.
+        self.wrappers: list[Callable[[Apply], Apply]] = []
         vars(optimizer)[_NAME] = self
         self.keep_out_of_files(optimizer)
 
@@ -138,4 +142,6 @@ def exact_clipping(optimizer: keras.optimizers.Optimizer, elements: float | None
 
     clips = any([elements, optimizer.clipnorm, optimizer.global_clipnorm, optimizer.clipvalue])
     optimizer.apply = apply_clipped
+    for wrapped in norms.wrappers:
+        optimizer.apply = wrapped(optimizer.apply)
     return optimizer

@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_encdec.backend.gradients import dense_gradient
 from keras_encdec.backend.types import Tensor
-from keras_encdec.models.gradient_clipping import GradientNorms
+from keras_encdec.models.gradient_clipping import Apply, GradientNorms
 from keras_encdec.models.likelihood_model import LikelihoodModel
 
 if TYPE_CHECKING:
@@ -228,16 +228,17 @@ class PruningMasks:
         self.first_share = float(arrays[_FIRST_SHARE]) if arrays else self.share
         if norms := GradientNorms.of(optimizer):
             norms.unsaved.extend(self._masks)
+            norms.wrappers.append(self._masking)  # for when the model is compiled again with this optimizer
         vars(optimizer)[_NAME] = self
-        self._wrap(optimizer)
+        optimizer.apply = self._masking(optimizer.apply)
 
     @classmethod
     def of(cls, model: keras.Model) -> Self | None:
         """Returns the masks of a compiled model; `None` if all its weights are trained."""
         return vars(getattr(model.optimizer, "inner_optimizer", model.optimizer)).get(_NAME)
 
-    def _wrap(self, optimizer: keras.optimizers.Optimizer) -> None:
-        apply = optimizer.apply
+    def _masking(self, apply: Apply) -> Apply:
+        """Wraps `apply` of the optimizer."""
         mask_of = self._mask_of
 
         def masked(gradient: Tensor | None, weight: keras.Variable) -> Tensor | None:
@@ -252,7 +253,7 @@ class PruningMasks:
             for weight, mask in zip(self._weights, self._masks, strict=True):
                 weight.assign(_where(mask, ops.convert_to_tensor(weight)))
 
-        optimizer.apply = apply_masked
+        return apply_masked
 
     @property
     def share(self) -> float:
