@@ -164,7 +164,9 @@ def gaussian(offsets: Tensor, half_width: float) -> Tensor:
 
 def masked_softmax(scores: Tensor, window: Tensor) -> Tensor:
     """Computes the softmax of scores `(..., source_time)` over a window; 0 outside the window."""
-    weights = ops.softmax(ops.where(window, scores, ops.cast(-1e9, scores.dtype)), axis=-1)
+    scores = ops.where(window, scores, ops.cast(-1e9, scores.dtype))
+    # Keras warns of a softmax over one position. Its weight is 1, and its gradient 0.
+    weights = ops.exp(scores - scores) if scores.shape[-1] == 1 else ops.softmax(scores, axis=-1)
     return ops.where(window, weights, ops.zeros_like(weights))
 
 

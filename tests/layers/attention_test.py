@@ -65,6 +65,14 @@ def test_the_padding_of_the_queries_goes_on_to_the_next_layer():
     np.testing.assert_allclose(padded, short, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("error:.*softmax over axis")
+@pytest.mark.parametrize("layer", [GlobalAttention("dot"), LocalPredictiveAttention("concat", half_width=2)])
+def test_a_single_position_has_all_weight(layer):
+    mask = np.array([[True], [True], [False]])
+    _, weights = layer(QUERIES, ANNOTATIONS[:, :1], annotations_mask=mask, return_weights=True)
+    assert numpy(weights).tolist() == [[[1.0]] * 4] * 2 + [[[0.0]] * 4]
+
+
 def test_positions_may_begin_anywhere():
     layer = LocalMonotonicAttention("dot", half_width=1)
     _, weights = layer(QUERIES, ANNOTATIONS, return_weights=True)
