@@ -5,6 +5,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+# Lower scores, 0 to 100, are shown as 0.00.
+_SHOWN = 0.005
+
 
 @dataclasses.dataclass(frozen=True)
 class TunedWeights:
@@ -76,7 +79,12 @@ class Tuning:
                 f"{count} found weights with a lower score on the lists than the initial weights ({self.metric} "
                 f"{discarded} instead of {kept:.{digits}f}); the initial weights were kept."
             )
-        if not worse and self.best.score < self.initial_score:
+        if max(self.best.score, self.initial_score) < _SHOWN:
+            notices.append(
+                f"All weights that were tried have {self.metric} 0.00 on the lists, so the tuned ones mean nothing; "
+                "check that the references are those of the sentences in the lists, tokenized like the hypotheses."
+            )
+        elif not worse and self.best.score < self.initial_score:
             notices.append(
                 f"The lists in their own order have a better score ({self.metric} {self.initial_score:.2f}) than the "
                 f"weights that the search found ({self.best.score:.2f}); give the initial weights with --weights."

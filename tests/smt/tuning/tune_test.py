@@ -227,14 +227,21 @@ def test_the_initial_weights_are_kept_if_the_search_finds_worse_ones(files, out,
 def test_features_that_distinguish_nothing_are_reported(files, algorithm):
     assert not tuned(files, algorithm=algorithm).notices
     (files / "equal").write_text(
-        "0 ||| a b c ||| LM0= -1 ||| 0\n0 ||| a b ||| LM0= -1 ||| 0\n1 ||| d ||| LM0= -2 ||| 0\n"
+        "0 ||| the cat sat on ||| LM0= -1 ||| 0\n0 ||| a b ||| LM0= -1 ||| 0\n1 ||| d ||| LM0= -2 ||| 0\n"
     )
     tuning = tune([files / "equal"], [files / "ref"], algorithm=algorithm)
     expected = "No feature distinguishes hypotheses of a sentence, so all weights give the same result."
     assert tuning.notices == [expected]
-    (files / "one").write_text("0 ||| a b c ||| LM0= -1 ||| 0\n1 ||| d ||| LM0= -2 ||| 0\n")
+    (files / "one").write_text("0 ||| the cat sat on ||| LM0= -1 ||| 0\n1 ||| d ||| LM0= -2 ||| 0\n")
     (notice,) = tune([files / "one"], [files / "ref"], algorithm=algorithm).notices
     assert notice.startswith("Every sentence has only one hypothesis")
+
+
+@pytest.mark.parametrize("metric", ["bleu", "chrf"])
+def test_references_that_no_hypothesis_resembles_are_reported(files, metric):
+    (files / "other").write_text("XYZ\nZYX WVU\n")
+    (notice,) = tuned(files, references="other", metric=metric).notices
+    assert notice.startswith("All weights that were tried have ") and "check that the references are those of" in notice
 
 
 @pytest.mark.parametrize("algorithm", ["mert", "mira", "pro"])
