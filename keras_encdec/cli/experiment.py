@@ -38,8 +38,11 @@ def main(arguments: Arguments, _options: Configuration) -> int:
     def ended(result: "StageResult") -> None:
         done.append(result)
         if result.was_run:
-            results = [f"{name} {_shown(value)}" for name, value in result.result.items() if name != "seconds"]
+            values = {name: value for name, value in result.result.items() if name not in ("seconds", "notices")}
+            results = [f"{name} {_shown(value)}" for name, value in values.items()]
             say(f"    {result.seconds:,.1f} s; {', '.join(results)}".rstrip("; "))
+            for notice in result.result.get("notices", ()):
+                say(f"    {notice}")
         else:
             say(f"[{len(done)}] {result.name}: nothing has changed")
 

@@ -222,18 +222,19 @@ def tune_row(
     that does not match its references raises an error before any model is trained.
 
     Returns:
-        dict: "dev", the metric on the development set with each seed's weights; "metric", its name; and "dev_missing"
-        and "test_missing", the numbers of sentences without hypotheses, unless they are 0.
+        dict: "dev", the metric on the development set with each seed's weights; "metric", its name; "dev_missing" and
+        "test_missing", the numbers of sentences without hypotheses, unless they are 0; and "notices", the warnings of
+        the tuning, if there are any.
     """
     options = TuningOptions(all_weights_out=str(output), **settings)
     tuning = tune([dev_nbest], [dev_target], weights, options, test_nbest=[test_nbest], test_references=[test_target])
-    missing = {}
+    warnings: dict[str, object] = {"notices": tuning.notices} if tuning.notices else {}
     for seed in range(1, options.seeds + 1):
         for name, nbest in (("dev", dev_nbest), ("test", test_nbest)):
             reranked = rerank(nbest, output / f"{name}.{seed}", output / f"weights.{seed}", format="text")
             if reranked.missing:
-                missing[f"{name}_missing"] = reranked.missing
-    return {"dev": [tuned.score for tuned in tuning.tuned], "metric": tuning.metric, **missing}
+                warnings[f"{name}_missing"] = reranked.missing
+    return {"dev": [tuned.score for tuned in tuning.tuned], "metric": tuning.metric, **warnings}
 
 
 def evaluate_rows(

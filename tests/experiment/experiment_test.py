@@ -215,12 +215,22 @@ def test_a_test_list_of_other_sentences_is_reported_before_anything_is_trained(f
     assert not (folder / "out" / "models").exists()
 
 
-def test_sentences_without_hypotheses_are_counted(folder):
+def test_sentences_without_hypotheses_and_notices_of_the_tuning_are_shown_and_kept(folder):
     (folder / "sparse").write_text("".join(NBEST.splitlines(keepends=True)[2:]))
-    baseline_only = (CONFIG % ("", "")).partition("[features")[0] + '[[rows]]\nname = "Baseline"\n'
-    (folder / "experiment.toml").write_text(baseline_only.replace('test_nbest = "nbest"', 'test_nbest = "sparse"'))
-    tuned = run(folder)[0].stages[0].result
-    assert tuned["test_missing"] == 1 and "dev_missing" not in tuned
+    (folder / "other.fr").write_text("D\nE\n")
+    config = (CONFIG % ("", "")).partition("[features")[0] + '[[rows]]\nname = "Baseline"\n'
+    for old, new in (('test_nbest = "nbest"', 'test_nbest = "sparse"'), ('dev_target = "text', 'dev_target = "other')):
+        config = config.replace(old, new)
+    (folder / "experiment.toml").write_text(config)
+    arguments = [f"--config={folder / 'experiment.toml'}", f"--output={folder / 'out'}"]
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
+        assert command.COMMAND.main(arguments) == 0
+    result, begun = run(folder)
+    tuned = result.stages[0].result
+    assert not begun and tuned["test_missing"] == 1 and "dev_missing" not in tuned
+    (notice,) = tuned["notices"]
+    assert notice.startswith("All weights that were tried have BLEU 0.00 on the lists, ")
+    assert f"s; dev 0.00 0.00, metric BLEU, test_missing 1\n    {notice}\n[2/2] evaluate\n" in said.getvalue()
 
 
 def test_notes_in_the_place_of_a_result_are_an_error_and_stay(folder):
