@@ -18,6 +18,10 @@ Link = tuple[int, int]
 
 _MOSES = re.compile(rb"(\d{1,9})([-?])(\d{1,9})")
 _NAACL = re.compile(rb"(\d{1,9})\s+(\d{1,9})\s+(\d{1,9})(?:\s+([SP]))?(?:\s+[\d.eE+-]+)?")
+_WITHOUT_NULL = (
+    "leave out links to NULL, which have the position 0, such as with awk '$2 && $3', from the reference and from all "
+    "systems"
+)
 _GIZA_HEAD = re.compile(rb"# Sentence pair \((\d+)\) source length (\d+) target length (\d+)\b.*")
 _GIZA_WORD = re.compile(rb"(\S+) \(\{((?: \d+)*) \}\)")
 
@@ -225,7 +229,8 @@ def _read_naacl(path: FilePath, lines: Iterable[tuple[int, bytes]]) -> _LinksFil
         numbers = [int(match[group]) for group in (1, 2, 3)] if match else []
         if match is None or 0 in numbers:
             expected = "expected a sentence, a source and a target position from 1, then S or P, such as 12 3 4 S"
-            raise InputError(f"found {quoted(line)}", expected, "", path, number)
+            remedy = _WITHOUT_NULL if numbers and numbers[0] else ""
+            raise InputError(f"found {quoted(line)}", expected, remedy, path, number)
         sentence, source, target = (each - 1 for each in numbers)
         links = by_sentence.setdefault(sentence, SentenceLinks(set(), set()))
         links.possible.add((source, target))
