@@ -90,6 +90,9 @@ def _parsed_features(features: bytes) -> list[tuple[str, list[float]]]:
             if not name or name in parsed:
                 raise MalformedLine(f"found {quoted(word)}", "expected the name of a new feature")
             values = parsed[name] = []
+        elif values is None and word.endswith(b":"):
+            found, file = f"found {quoted(word)}, as old versions of Moses write", "an n-best list of Moses 2 or later"
+            raise MalformedLine(found, 'expected features such as "LM0= -1"', file)
         elif values is None:
             raise MalformedLine(f"found {quoted(word)} before any feature", 'expected a name such as "LM0="')
         else:

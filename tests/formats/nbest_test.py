@@ -110,6 +110,7 @@ MALFORMED = {
     b"0 ||| a ||| X= 1_0 ||| 1": 'found the value of X, "1_0", expected a finite number',
     b"0 ||| a ||| X= -inf ||| 1": 'found the value of X, "-inf", expected a finite number',
     b"0 ||| a ||| X=1 ||| 1": 'found "X=1" before any feature, expected a name such as "LM0="',
+    b"0 ||| a ||| lm: -1 ||| 1": 'found "lm:", as old versions of Moses write, expected features such as "LM0= -1"',
     b"0 ||| a ||| 1 X= 1 ||| 1": 'found "1" before any feature, expected a name such as "LM0="',
     b"0 ||| a ||| X= Y= 1 ||| 1": "found the feature X without a value, expected at least one",
     b"0 ||| a ||| X= 1 X= 2 ||| 1": 'found "X=", expected the name of a new feature',
