@@ -1,5 +1,6 @@
 """Scores sentences with an n-gram language model, which KenLM reads."""
 
+import codecs
 import contextlib
 import os
 import pathlib
@@ -148,9 +149,17 @@ def check_ngram_model(path: FilePath) -> None:
         raise InputError("found an n-gram model in a pipe", expected, "write it to a file first", place)
     with InputLines(path) as lines:
         first = next((line for line in lines if line.strip()), b"")
+        _check_no_mark(first, path, lines.line_number)
         if not first.startswith(_BINARY) and first.strip() != b"\\data\\":
             found = f"found {quoted(first)} as the first line that is not empty"
             raise InputError(found, "expected \\data\\, or a binary file of KenLM", _REMEDY, path, lines.line_number)
+
+
+def _check_no_mark(line: bytes, path: FilePath, number: int) -> None:
+    """Raises InputError for a line that begins with a byte-order mark, which KenLM does not read."""
+    if line.startswith(codecs.BOM_UTF8):
+        remedy = r"remove it, such as with sed '1s/^\xEF\xBB\xBF//'"
+        raise InputError("found a byte-order mark", "expected an n-gram model without one", remedy, path, number)
 
 
 def arpa_words(path: FilePath) -> frozenset[bytes] | None:
@@ -175,6 +184,7 @@ def _readable_by_kenlm(path: FilePath, encoding: FileEncoding) -> Iterator[FileP
         copy = None
         for number, line in enumerate(lines):
             if number == 0:
+                _check_no_mark(line, path, 1)
                 if line.startswith(_BINARY):
                     yield path
                     return

@@ -125,6 +125,13 @@ def test_a_file_that_begins_otherwise_is_found_before_it_is_loaded(tmp_path, con
         check_ngram_model(tmp_path / "file")
 
 
+@pytest.mark.parametrize("read", [check_ngram_model, NgramModel])
+def test_a_byte_order_mark_is_to_be_removed(tmp_path, read):
+    (tmp_path / "arpa").write_text("\ufeff" + ARPA)
+    with pytest.raises(InputError, match="arpa, line 1: found a byte-order mark, .* without one; remove it, such as"):
+        read(tmp_path / "arpa")
+
+
 def test_a_model_in_a_pipe_is_an_error(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path in ("-", tmp_path / "pipe"):
