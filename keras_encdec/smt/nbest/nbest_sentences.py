@@ -49,10 +49,12 @@ class SentenceHypotheses:
     Attributes:
         hypotheses: list of NBestHypothesis, in the order of the list, at least one.
         previous_id: int. Id of the preceding sentence in the list; -1 before the first sentence.
+        mark: bytes. The byte-order mark of the list, if this is its first sentence; else empty.
     """
 
     hypotheses: list[NBestHypothesis]
     previous_id: int
+    mark: bytes = b""
 
     @property
     def id(self) -> int:
@@ -72,10 +74,11 @@ def hypotheses_by_sentence(lines: InputLines) -> Iterator[SentenceHypotheses]:
         InputError: for a malformed line, and for ids that do not ascend.
     """
     hypotheses: list[NBestHypothesis] = []
-    previous = -1
+    previous, mark = -1, b""
     for line in lines:
         number = lines.line_number
         raw = without_mark(line, number)  # the line may be written elsewhere in a file
+        mark = mark or line[: len(line) - len(raw)]
         try:
             parsed = parse_nbest_line(raw)
         except MalformedLine as error:
@@ -88,10 +91,10 @@ def hypotheses_by_sentence(lines: InputLines) -> Iterator[SentenceHypotheses]:
                 "sort the list by id (sort -s -n)",
             )
         if parsed.id > last:
-            yield SentenceHypotheses(hypotheses, previous)
+            yield SentenceHypotheses(hypotheses, previous, mark if previous < 0 else b"")
             hypotheses, previous = [], last
         hypotheses.append(NBestHypothesis(number, raw, parsed))
-    yield SentenceHypotheses(hypotheses, previous)
+    yield SentenceHypotheses(hypotheses, previous, mark if previous < 0 else b"")
 
 
 def with_word_penalty(hypothesis: NBestHypothesis, path: FilePath | None = None) -> NBestHypothesis:

@@ -110,7 +110,7 @@ def add_ngram_posteriors(
                     sums = [sum(posteriors.get(ngram, 0.0) for ngram in ngrams) for ngrams in _ngrams(words)]
                     text = " ".join(map(log_prob_text, sums))
                     rewritten.append(append_features(hypothesis.raw, [(options.feature_name, text)]))
-                file.write(b"\n" * (written.count > 0) + b"\n".join(rewritten))
+                file.write(sentence.mark + b"\n" * (written.count > 0) + b"\n".join(rewritten))
                 written.add(len(rewritten))
         if lines.ended_with_newline:
             file.write(b"\n")

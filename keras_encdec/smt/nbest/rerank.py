@@ -113,7 +113,8 @@ def rerank(
                 for hypothesis in sentence.hypotheses
             ]
             made = make(sentence, totals, lines)
-            file.write(b"\n" * (written.count > 0) + b"\n".join(made))
+            mark = sentence.mark if options.format == "nbest" else b""
+            file.write(mark + b"\n" * (written.count > 0) + b"\n".join(made))
             written.add(len(made))
             missing += sentence.missing
         if lines.ended_with_newline:

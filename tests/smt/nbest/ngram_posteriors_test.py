@@ -69,6 +69,10 @@ def test_words_are_compared_without_escapes_and_bytes_are_kept(tmp_path):
         "0 ||| l&apos; x  ||| LM0= -1 P= 2.000000 1.000000 0.000000 0.000000 ||| 0 ||| 0=0\r\n"
         "3 ||| y ||| LM0= 2 P= 1.000000 0.000000 0.000000 0.000000 ||| 0"
     )
+    lines = "0 ||| a ||| R= 0 ||| 0\n1 ||| a ||| R= 0 ||| 0\n"
+    added(tmp_path, "\ufeff" + lines, lines)
+    first, second = (tmp_path / "out").read_text().splitlines()
+    assert first.startswith("\ufeff0 ||| a ||| R= 0 NgramPosterior0= 1") and second.startswith("1 ||| a ")
 
 
 @pytest.mark.parametrize(

@@ -54,10 +54,12 @@ def files(tmp_path):
     return tmp_path
 
 
-def test_a_byte_order_mark_is_not_part_of_the_first_line_which_may_move(files):
+def test_a_byte_order_mark_stays_at_the_beginning_if_the_first_line_moves(files):
     (files / "nbest").write_text("\ufeff" + "\n".join(LINES))
     rerank(files / "nbest", files / "out" / "best", files / "weights")
-    assert (files / "out" / "best").read_text() == RANKED
+    assert (files / "out" / "best").read_text() == "\ufeff" + RANKED
+    rerank(files / "nbest", files / "out" / "best", files / "weights", format="text")
+    assert (files / "out" / "best").read_text() == TEXT
 
 
 def ranked(folder, **changed):
