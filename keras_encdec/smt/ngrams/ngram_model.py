@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from keras_encdec.errors import FilePath, InputError, quoted, shortened
 from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.fields import LARGEST, split_tokens
-from keras_encdec.runtime.files import STANDARD_STREAM, is_url
+from keras_encdec.runtime.files import check_can_be_read_again
 from keras_encdec.runtime.imports import check_extra
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.remote_folders import LocalFiles
@@ -143,10 +143,7 @@ def check_ngram_model(path: FilePath) -> None:
         InputError: if it cannot be read, does not begin like an n-gram model, or is a pipe.
     """
     check_extra("ngram", "An n-gram model", "kenlm")
-    if path == STANDARD_STREAM or (not is_url(path) and pathlib.Path(path).is_fifo()):
-        place = "standard input" if path == STANDARD_STREAM else path
-        expected = "expected a file, because the model is read more than once"
-        raise InputError("found an n-gram model in a pipe", expected, "write it to a file first", place)
+    check_can_be_read_again(path)
     with InputLines(path) as lines:
         first = next((line for line in lines if line.strip()), b"")
         _check_no_mark(first, path, lines.line_number)

@@ -135,7 +135,7 @@ def test_a_byte_order_mark_is_to_be_removed(tmp_path, read):
 def test_a_model_in_a_pipe_is_an_error(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path in ("-", tmp_path / "pipe"):
-        with pytest.raises(InputError, match="found an n-gram model in a pipe, expected a file, .*; write it to"):
+        with pytest.raises(InputError, match=f"^{path}: found a pipe, expected a file, .*; write the lines to"):
             check_ngram_model(path)
 
 
