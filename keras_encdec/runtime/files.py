@@ -173,10 +173,13 @@ def check_readable(path: FilePath) -> None:
 def check_can_be_read_again(path: FilePath) -> None:
     """Checks that an input is not a pipe, for work that reads it more than once.
 
+    What cannot be read at all, such as a directory, is left to `check_readable` and to those who open it.
+
     Raises:
         InputError: for a pipe or the standard input.
     """
-    if path == STANDARD_STREAM or not is_url(path) and os.path.exists(path) and not os.path.isfile(path):
+    is_special = not is_url(path) and os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+    if path == STANDARD_STREAM or is_special:
         raise InputError(
             "found a pipe",
             "expected a file, because it is read more than once",

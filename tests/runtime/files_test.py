@@ -1,8 +1,11 @@
 """Checks of files by their paths."""
 
+import os
+
 import pytest
 
-from keras_encdec.runtime.files import check_distinct_files
+from keras_encdec.errors import InputError
+from keras_encdec.runtime.files import check_can_be_read_again, check_distinct_files
 
 
 def test_an_input_that_is_also_an_output_is_an_error(tmp_path):
@@ -13,3 +16,14 @@ def test_an_input_that_is_also_an_output_is_an_error(tmp_path):
         with pytest.raises(ValueError, match="found one file for two purposes"):
             check_distinct_files(f"file://{tmp_path}/a", other)
     check_distinct_files(f"file://{tmp_path}/a", tmp_path / "b", "s3://bucket/a")
+
+
+def test_only_pipes_cannot_be_read_again(tmp_path):
+    (tmp_path / "file").touch()
+    os.mkfifo(tmp_path / "pipe")
+    # A directory or a missing file is reported by what opens it.
+    for path in (tmp_path / "file", tmp_path, tmp_path / "missing", "s3://bucket/a"):
+        check_can_be_read_again(path)
+    for path in (tmp_path / "pipe", "-"):
+        with pytest.raises(InputError, match="found a pipe, expected a file"):
+            check_can_be_read_again(path)
