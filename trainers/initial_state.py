@@ -63,6 +63,7 @@ def new_state(
             config.clip_elements or None,
             config.label_smoothing,
             jit_compile=step.jit_compile,
+            **({"keep_words": True} if config.keep_words else {}),
         )
         if config.keep_pruned or config.gradual_pruning:
             PruningMasks(model)

@@ -44,6 +44,12 @@ class TrainingConfig(Configuration):
         fixed=True,
         is_path=True,
     )
+    keep_words: bool = hyperparameter(
+        False,
+        "With an initial model: train only the weights for characters of a hybrid model; all others keep their values.",
+        fixed=True,
+        needs="initial_model",
+    )
     keep_pruned: bool = hyperparameter(
         False,
         "With an initial model that was pruned: keep its pruned weights at zero.",
@@ -293,6 +299,13 @@ class TrainingConfig(Configuration):
             raise ConfigurationError(
                 "found {characters}=%s with {devices}=%s, expected 1 device", characters, self.devices
             )
+        if self.keep_words and characters == "none":
+            raise ConfigurationError(
+                "found {keep_words} with {characters}=%s, expected source, target or both", characters
+            )
+        if self.keep_words and (self.keep_pruned or self.gradual_pruning):
+            name = "keep_pruned" if self.keep_pruned else "gradual_pruning"
+            raise ConfigurationError(f"found {{keep_words}} with {{{name}}}, expected one of them")
         if self.validation_bleu and not self.has_source:
             raise ConfigurationError(
                 "found {validation_bleu} with {architecture}=%s, which has no source to translate; drop one of the two",

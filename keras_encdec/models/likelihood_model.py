@@ -1,6 +1,7 @@
 """Base class of models that output log-probabilities: loss, metrics, and checks of the training data."""
 
 import numbers
+from typing import Any
 
 import keras
 import numpy as np
@@ -97,7 +98,7 @@ class LikelihoodModel(keras.Model):
         reduction: str = "sum",
         clip_elements: float | None = None,
         label_smoothing: float = 0.0,
-        **arguments: object,
+        **arguments: Any,
     ) -> None:
         """Configures training.
 

@@ -73,6 +73,20 @@ def test_characters_may_have_their_own_dropout():
         assert [layer.dropout for layer in layers] == [expected] * 3 + [0.5]
 
 
+def test_words_are_kept_until_the_model_is_compiled_without():
+    model = hybrid()
+    model.compile("adam", "mean", keep_words=True)
+    characters = [*model.encoder.reader.weights, *model.decoder.speller.weights]
+    assert set(map(id, model.trainable_weights)) == set(map(id, characters))
+    again = RecurrentEncoderDecoder.from_config(model.get_config())
+    again.compile_from_config(model.get_compile_config())
+    assert len(again.trainable_weights) == len(characters) and again.reduction == "mean"
+    model.compile("adam")
+    assert len(model.trainable_weights) == len(model.weights)
+    with pytest.raises(ValueError, match="found keep_words, expected a model with characters"):
+        RecurrentEncoderDecoder(3, 3, units=4, embedding_dim=4).compile("adam", keep_words=True)
+
+
 def test_arrays_cannot_be_fitted():
     model = hybrid()
     model.compile("sgd")

@@ -13,7 +13,7 @@ from keras_encdec.analysis.page.state_sections import SpelledWord, spelled_words
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding.text_generator import TextGenerator
 from keras_encdec.errors import InputError
-from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.model_directory import ModelDirectory, load_model
 from keras_encdec.models import to_symbols
 from keras_encdec.pruning import prune_model
 from keras_encdec.pruning.pruning_masks import pruned_share
@@ -166,6 +166,37 @@ def test_a_hybrid_model_may_begin_with_a_model_of_words(characters, corpus, tmp_
         train(back, data, tmp_path / "words again")
 
 
+@pytest.mark.usefixtures("eager", "uncompiled")
+def test_words_that_are_kept_predict_as_before_while_characters_are_learned(corpus, tmp_path):
+    words = {name: value for name, value in MODEL.items() if not name.startswith("character")}
+    data = TrainingData(source=str(corpus / "source"), target=str(corpus / "target"), shortlist=3)
+    settings = {"updates": 2, "round_updates": 1, "batch_size": 8, "optimizer": "adam", "average_rounds": 2, **QUICK}
+    settings["learning_rate"] = 0.01
+    train(TrainingConfig("recurrent", words, **settings), data, tmp_path / "words")
+    kept = TrainingConfig("recurrent", MODEL, initial_model=str(tmp_path / "words"), keep_words=True, **settings)
+    train(dataclasses.replace(kept, updates=1), data, tmp_path / "hybrid")
+    first = to_symbols(load_model(tmp_path / "hybrid"))
+    train(kept, data, tmp_path / "hybrid", resume=True)
+    before, last, best = (
+        to_symbols(load_model(tmp_path / name)) for name in ("words", "hybrid/last.keras", "hybrid/best.keras")
+    )
+    train(kept, data, tmp_path / "at once")
+    uninterrupted = to_symbols(load_model(tmp_path / "at once" / "last.keras"))
+    for symbol, array in last.items():
+        np.testing.assert_array_equal(array, uninterrupted[symbol], symbol)
+        if symbol in before:
+            np.testing.assert_array_equal(array, before[symbol], symbol)
+            np.testing.assert_array_equal(best[symbol], before[symbol], symbol)
+    learned = set(last) - set(before)
+    assert learned and not any(np.array_equal(last[symbol], first[symbol]) for symbol in learned)
+
+
 def test_settings_that_training_cannot_combine():
     with pytest.raises(ConfigurationError, match="found characters=both with devices=2, expected 1 device"):
         TrainingConfig("recurrent", MODEL, updates=1, devices="2")
+    words = {name: value for name, value in MODEL.items() if not name.startswith("character")}
+    kept = {"updates": 1, "initial_model": "words", "keep_words": True}
+    with pytest.raises(ConfigurationError, match="found keep_words with characters=none, expected source, target or"):
+        TrainingConfig("recurrent", words, **kept)
+    with pytest.raises(ConfigurationError, match="found keep_words with gradual_pruning, expected one of them"):
+        TrainingConfig("recurrent", MODEL, **kept, gradual_pruning=0.5)
