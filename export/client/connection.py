@@ -83,6 +83,11 @@ class ClientOptions(EncodingOption, ColumnOptions, ConnectionOptions):
     )
     batch_size: int = hyperparameter(64, "Pairs per request.", minimum=1)
     in_flight: int = hyperparameter(IN_FLIGHT, "Concurrent requests.", minimum=1)
+    unknown_count: bool = hyperparameter(
+        False,
+        "Add the number of target words outside the shortlist: n is written as e^n in a phrase table, as n in TSV.",
+        group="columns to add",
+    )
 
 
 def is_rest_url(address: str) -> bool:

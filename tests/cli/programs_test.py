@@ -51,6 +51,8 @@ def test_the_example_in_the_help_has_flags_of_the_command_and_the_guide_exists(n
     assert ("\nrequired flags:\n" in text) == bool(shown.required)
     groups = [group.count("\n  -") for group in text.split("\n\n")]
     assert max(groups) <= 16, groups  # flags under one heading
+    formats = getattr(values["format"].parser.parameter, "choices", ()) if "format" in values else ()
+    assert not formats or "n-best list" not in text or any("nbest" in choice for choice in formats)
 
 
 def test_no_flag_is_global_and_nothing_heavy_is_imported():
