@@ -1,9 +1,10 @@
 """Calls a model on a server by REST."""
 
 import base64
+import contextlib
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any
 from urllib.parse import quote
@@ -11,10 +12,18 @@ from urllib.parse import quote
 import numpy as np
 import requests
 
-from keras_encdec.export.client.model_server import ModelName, ModelVersionStatus, ServerError, SignatureDef
+from keras_encdec.export.client.model_server import ModelName, ModelVersionStatus, ServerError, SignatureDef, TensorInfo
 from keras_encdec.runtime.settings_files import Json
 
-_CODES = {400: "INVALID_ARGUMENT", 404: "NOT_FOUND", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED"}
+# Status 429 and 502 are those of a proxy that limits requests, or that cannot reach the server.
+_CODES = {
+    400: "INVALID_ARGUMENT",
+    404: "NOT_FOUND",
+    429: "UNAVAILABLE",
+    502: "UNAVAILABLE",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
 
 
 class RestClient:
@@ -35,18 +44,31 @@ class RestClient:
     def predict(self, signature: str, inputs: dict[str, list[bytes]], outputs: list[str]) -> dict[str, np.ndarray]:
         """See `GrpcClient.predict`."""
         texts = {name: [_json_string(string) for string in strings] for name, strings in inputs.items()}
-        answer = self._call("POST", ":predict", ["outputs"], {"signature_name": signature, "inputs": texts})
-        return {name: np.array(answer[name]) for name in outputs if name in answer}
+        answer = self._call("POST", ":predict", {"signature_name": signature, "inputs": texts})
+        with _expected_form():
+            return {name: _numbers(values) for name, values in dict(answer["outputs"]).items() if name in outputs}
 
     def metadata(self) -> tuple[int, dict[str, SignatureDef]]:
         """See `GrpcClient.metadata`."""
-        answer = self._call("GET", "/metadata", [])
-        return int(answer["model_spec"]["version"]), answer["metadata"]["signature_def"]["signature_def"]
+        answer = self._call("GET", "/metadata")
+        with _expected_form():
+            definitions = dict(answer["metadata"]["signature_def"]["signature_def"])
+            return int(answer["model_spec"]["version"]), {
+                name: {
+                    "inputs": _tensors(definition.get("inputs", {})),
+                    "outputs": _tensors(definition.get("outputs", {})),
+                }
+                for name, definition in definitions.items()
+            }
 
     def status(self) -> list[ModelVersionStatus]:
         """See `GrpcClient.status`."""
-        statuses: list[ModelVersionStatus] = self._call("GET", "", ["model_version_status"])
-        return statuses
+        answer = self._call("GET", "")
+        with _expected_form():
+            return [
+                {"version": each["version"], "state": each["state"], "status": each.get("status", {})}
+                for each in answer["model_version_status"]
+            ]
 
     def close(self) -> None:
         """Cancels calls in other threads, and closes the connections."""
@@ -54,8 +76,8 @@ class RestClient:
             self._closed.set_result(None)
         self._session.close()
 
-    def _call(self, method: str, path: str, keys: Sequence[str], body: Mapping[str, Json] | None = None) -> Json:
-        """Calls the server, and returns the part of its JSON answer at a path of keys."""
+    def _call(self, method: str, path: str, body: Mapping[str, Json] | None = None) -> Json:
+        """Calls the server, and returns its answer in JSON."""
         # The call runs in a daemon thread, because the library can neither cancel a call nor limit its total time.
         answer: Future[requests.Response] = Future()
         threading.Thread(target=self._ask, args=(answer, method, self._url + path, body), daemon=True).start()
@@ -66,10 +88,15 @@ class RestClient:
         if not answer.done():
             raise ServerError("DEADLINE_EXCEEDED", "")
         try:
-            return _content(answer.result(), keys)
+            return _content(answer.result())
         except requests.Timeout as error:
             raise ServerError("DEADLINE_EXCEEDED", str(error)) from error
+        except requests.exceptions.SSLError as error:
+            reason = re.search(r"\[SSL[^\]]*\] (.*?)(?: \(_ssl|'\))", str(error))
+            raise ServerError("UNKNOWN", f"TLS failed ({reason[1] if reason else error})") from error
         except (requests.ConnectionError, requests.exceptions.ChunkedEncodingError) as error:
+            if "BadStatusLine(" in str(error):
+                raise ServerError("UNKNOWN", "its answer is not HTTP; a port for gRPC has no http://") from error
             reason = re.search(r"\[Errno -?\d+\] ([\w ]+)", str(error))
             raise ServerError("UNAVAILABLE", reason[1] if reason else str(error)) from error
         except requests.RequestException as error:
@@ -82,17 +109,38 @@ class RestClient:
             answer.set_exception(error)
 
 
-def _content(response: requests.Response, keys: Sequence[str]) -> Json:
+def _content(response: requests.Response) -> Json:
     try:
         content = response.json()
-        if response.ok:
-            for key in keys:
-                content = content[key]
-            return content
-        reason = content["error"]
-    except (requests.JSONDecodeError, KeyError, TypeError):
+    except (requests.JSONDecodeError, RecursionError):
+        content = None
+    if response.ok:
+        return content
+    reason = content.get("error") if isinstance(content, dict) else None
+    if not isinstance(reason, str):
         reason = f"HTTP {response.status_code} {response.reason}, without an error message of TensorFlow Serving"
     raise ServerError(_CODES.get(response.status_code, "UNKNOWN"), reason)
+
+
+@contextlib.contextmanager
+def _expected_form() -> Iterator[None]:
+    """Raises ServerError if the `with` block finds an answer of another form, as that of another kind of server."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ServerError("UNKNOWN", "an answer that is not TensorFlow Serving's") from error
+
+
+def _numbers(values: Json) -> np.ndarray:
+    array = np.array(values)  # raises ValueError for rows of different lengths
+    if array.dtype.kind not in "fi":
+        raise TypeError
+    return array
+
+
+def _tensors(infos: Mapping[str, TensorInfo]) -> dict[str, TensorInfo]:
+    """Checks that each input or output has a type."""
+    return {name: {**info, "dtype": info["dtype"]} for name, info in infos.items()}
 
 
 def _json_string(string: bytes) -> str | dict[str, str]:

@@ -80,14 +80,12 @@ class ServedScorer:
         names += ["unknown_count"] if unknown_count else []
         outputs = self._retries(self._predict, signature, inputs, names)
         for name in names:
-            count = len(outputs.get(name, ()))
-            if count != len(pairs):
-                raise ServerError("INTERNAL", f"{count} values of {name} for {len(pairs)} pairs")
+            _check_shape(name, outputs.get(name, np.zeros(0)), len(pairs))
         counts = [int(count) for count in outputs["unknown_count"]] if unknown_count else []
         if not token_log_probs:
             return PairScores(_finite("log_prob", outputs), unknown_count=counts)
-        rows = zip(_finite("token_log_probs", outputs), outputs["token_count"], strict=True)
-        tokens = [row[:count] for row, count in rows]
+        rows = zip(_finite("token_log_probs", outputs), outputs["token_count"].tolist(), strict=True)
+        tokens = [row[: _checked_count(count, len(row))] for row, count in rows]
         return PairScores(np.array([row.sum() for row in tokens]), tokens, counts)
 
     def _predict(self, signature: str, inputs: dict[str, list[bytes]], outputs: list[str]) -> dict[str, np.ndarray]:
@@ -124,6 +122,21 @@ class ServedScorer:
             # The tokenizer reads only UTF-8: a byte that could not be decoded becomes "?".
             return [" ".join(words).encode("utf-8", "replace") for words in phrases]
         return [escape(" ".join(words)).encode("utf-8", "surrogateescape") for words in phrases]
+
+
+def _check_shape(name: str, values: np.ndarray, pairs: int) -> None:
+    """Raises ServerError for an output without a row for each pair."""
+    if values.ndim != 1 + (name == "token_log_probs") and values.size:
+        raise ServerError("INTERNAL", f"{name} of shape {values.shape} for {pairs} pairs")
+    if len(values) != pairs:
+        raise ServerError("INTERNAL", f"{len(values)} values of {name} for {pairs} pairs")
+
+
+def _checked_count(count: int, width: int) -> int:
+    """Returns the number of tokens of a row. Raises ServerError if the row cannot have it."""
+    if not (isinstance(count, int) and 1 <= count <= width):
+        raise ServerError("INTERNAL", f"a token_count of {count} for {width} token_log_probs")
+    return count
 
 
 def _finite(name: str, outputs: Mapping[str, np.ndarray]) -> np.ndarray:
