@@ -238,7 +238,14 @@ ENDPOINTS = (
         (
             SOURCE,
             Field("beams", "Number of partial targets that the search keeps.", 1, MAX_BEAMS, 12),
-            Field("best", "Maximum number of targets in the response; at most beams.", 1, MAX_BEAMS, 5),
+            Field(
+                "best",
+                "Number of targets in the response, at most beams; the search may find fewer. With fewer than 5 beams, "
+                "the default is their number.",
+                1,
+                MAX_BEAMS,
+                5,
+            ),
         ),
         record(source=WORDS, targets=array(record(**TARGET), "Targets, the best first.")),
     ),

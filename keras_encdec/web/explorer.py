@@ -94,10 +94,14 @@ class Explorer:
             "version": __version__,
         }
 
-    def translate(self, source: str, beams: int = BEAMS, best: int = BEST) -> JSONObject:
-        """Finds the best targets, at most `beams`, with ln p of each of their tokens."""
+    def translate(self, source: str, beams: int = BEAMS, best: int | None = None) -> JSONObject:
+        """Finds the best targets, by default 5 or `beams` if that is smaller, with ln p of each of their tokens."""
+        if best is not None and best > beams:
+            expected = f"expected {beams} at most; give more beams"
+            raise InputError(f"found best={best} with beams={beams}", expected)
         words = self._source(source)
-        [hypotheses] = self._generator.generate_words([words], BeamSampler(beams, num_best=min(best, beams)))
+        num_best = min(BEST, beams) if best is None else best
+        [hypotheses] = self._generator.generate_words([words], BeamSampler(beams, num_best=num_best))
         targets = [target for _, target in self._scored(words, [hypothesis.words for hypothesis in hypotheses])]
         return {"source": self._tokens(words, self._directory.source_vocabulary), "targets": targets}
 

@@ -110,7 +110,8 @@ def test_targets_come_with_their_tokens_and_attention(asked):
         assert np.exp(target["log_prob"]) == pytest.approx(target["probability"], rel=2e-3)
         assert np.array(target["attention"]).shape == (len(target["tokens"]), 4)
         np.testing.assert_allclose(np.sum(target["attention"], axis=1), 1, atol=4e-3)
-    assert asked("translate", {"source": "le chien"}).json()["source"][1] == {"word": "chien", "known": False}
+    answer = asked("translate", {"source": "le chien", "beams": 4}).json()
+    assert answer["source"][1] == {"word": "chien", "known": False} and len(answer["targets"]) == 4
 
 
 def test_samples_are_counted(asked):
@@ -171,6 +172,7 @@ def test_an_endpoint_that_the_model_cannot_answer_is_refused(asked):
         ({"source": "le", "beams": True}, ["beams=true"]),
         ({"source": None}, ["source=null", "a text"]),
         ({"source": "le", "beams": 2.5}, ["beams=2.5"]),
+        ({"source": "le", "best": 13}, ["Found best=13 with beams=12", "expected 12 at most; give more beams"]),
         ({"source": "le", "page": "x" * 65}, ["page of 65 characters"]),
         ({"source": "le", "colour": "red"}, ['"colour"']),
         ('{"source": "\\ud800"}', ["surrogate"]),
