@@ -7,7 +7,6 @@ import functools
 import os
 import pathlib
 import shutil
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import BinaryIO, Self
@@ -21,7 +20,7 @@ from keras_encdec.runtime.remote import (
     remote_sizes,
     remove_remote,
 )
-from keras_encdec.runtime.unfinished import unfinished
+from keras_encdec.runtime.unfinished import temporary_folder
 
 _BLOCK = 1 << 20
 # Files of a training run that are not needed to use its model.
@@ -252,10 +251,6 @@ atexit.register(_copies.close)
 @contextlib.contextmanager
 def _temporary_folder(url: str) -> Iterator[pathlib.Path]:
     """Makes a temporary folder. Errors name it by the URL."""
-    folder = tempfile.mkdtemp(prefix="encdec-")
-    with unfinished(folder):
+    with temporary_folder() as folder:
         name_in_errors(folder, url.rstrip("/"))
-        try:
-            yield pathlib.Path(folder)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        yield pathlib.Path(folder)

@@ -3,12 +3,14 @@
 import contextlib
 import errno
 import fcntl
+import functools
 import os
 import pathlib
 import re
 import secrets
 import shutil
 import socket
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 
 import filelock
@@ -88,7 +90,7 @@ def temporary_beside(path: str) -> Iterator[tuple[str, int]]:
     Yields:
         A tuple of the temporary path and a file descriptor to write to, which the block closes.
     """
-    with _temporary(path, _create) as (temporary, descriptor):
+    with _temporary(*_beside(path), _create) as (temporary, descriptor):
         yield temporary, os.dup(descriptor)
 
 
@@ -99,15 +101,31 @@ def temporary_folder_beside(path: str) -> Iterator[str]:
     Temporary folders that killed processes left for the same `path` are removed first. A folder of a running process is
     locked, and therefore stays. At the end of the block, the temporary folder is removed with its contents.
     """
-    with _temporary(path, _create_folder) as (temporary, _):
+    with _temporary(*_beside(path), _create_folder) as (temporary, _):
         yield temporary
 
 
 @contextlib.contextmanager
-def _temporary(path: str, create: Callable[[str], int]) -> Iterator[tuple[str, int]]:
-    """Yields the path of what `create` makes under a hidden name beside `path`, and the descriptor that locks it."""
+def temporary_folder() -> Iterator[str]:
+    """Creates a folder that only this user can read in the system's folder for temporary files (TMPDIR).
+
+    Folders that killed processes left there are removed first. A folder of a running process is locked, and therefore
+    stays. At the end of the block, the folder is removed with its contents.
+    """
+    create = functools.partial(_create_folder, mode=0o700)
+    with _temporary(tempfile.gettempdir(), "encdec-", create) as (folder, _):
+        yield folder
+
+
+def _beside(path: str) -> tuple[str, str]:
+    """Returns the folder of a path, and how hidden names beside it begin."""
     folder, name = os.path.split(path)
-    prefix = f".{name[:60]}."  # a file system allows names of at most 255 bytes
+    return folder, f".{name[:60]}."  # a file system allows names of at most 255 bytes
+
+
+@contextlib.contextmanager
+def _temporary(folder: str, prefix: str, create: Callable[[str], int]) -> Iterator[tuple[str, int]]:
+    """Yields the path of what `create` makes in a folder under a new name, and the descriptor that locks it."""
     _remove_abandoned(folder, prefix)
     temporary, descriptor = os.path.join(folder, f"{prefix}{secrets.token_hex(4)}.tmp"), None
     with unfinished(temporary):
@@ -125,19 +143,19 @@ def _create(path: str) -> int:
         # os.open uses the permissions of the umask; tempfile does not.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         with contextlib.suppress(OSError):  # on a file system without locks, nothing is ever removed as abandoned
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)  # waits for a process that is about to remove the file as abandoned
         if os.fstat(descriptor).st_nlink:
             return descriptor
         os.close(descriptor)  # another process removed the file as abandoned before it was locked
 
 
-def _create_folder(path: str) -> int:
+def _create_folder(path: str, mode: int = 0o777) -> int:
     while True:
-        os.mkdir(path)
+        os.mkdir(path, mode)
         with contextlib.suppress(FileNotFoundError):  # removed as abandoned, see `_create`
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             with contextlib.suppress(OSError):
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
             if os.path.isdir(path):
                 return descriptor
             os.close(descriptor)
@@ -153,7 +171,8 @@ def _remove_abandoned(folder: str, prefix: str) -> None:
 
 def _remove_unless_locked(path: str) -> None:
     is_folder = os.path.isdir(path)
-    descriptor = os.open(path, (os.O_RDONLY if is_folder else os.O_WRONLY) | os.O_CLOEXEC)
+    # O_NONBLOCK: a named pipe without a reader is an error.
+    descriptor = os.open(path, (os.O_RDONLY if is_folder else os.O_WRONLY) | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if is_folder:

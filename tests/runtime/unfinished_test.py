@@ -3,12 +3,19 @@
 import contextlib
 import gzip
 import os
+import tempfile
 
 import pytest
 
 from keras_encdec.errors import InputError
 from keras_encdec.runtime.open_output import open_output
-from keras_encdec.runtime.unfinished import new_folder, remove_unfinished, temporary_folder_beside, unfinished
+from keras_encdec.runtime.unfinished import (
+    new_folder,
+    remove_unfinished,
+    temporary_folder,
+    temporary_folder_beside,
+    unfinished,
+)
 
 
 def test_only_files_of_killed_processes_are_removed(tmp_path):
@@ -33,6 +40,19 @@ def test_a_temporary_folder_is_removed_by_its_process_or_the_next_one(tmp_path):
         with temporary_folder_beside(f"{tmp_path}/out") as other, open_output(tmp_path / "out"):
             assert len({folder, other} & {str(path) for path in tmp_path.iterdir()}) == 2
     assert os.listdir(tmp_path) == ["out"]
+
+
+def test_temporary_files_that_a_killed_process_left_are_removed_by_the_next_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for name in ("encdec-0123abcd.tmp", "encdec-0123abcd.tmp-kept", "encdec-mine"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").touch()
+    os.mkfifo(tmp_path / "encdec-89abcdef.tmp")  # perhaps another user's, which must not hold the command up
+    with temporary_folder() as folder, temporary_folder() as other:
+        assert os.stat(folder).st_mode & 0o777 == 0o700
+        expected = {"encdec-0123abcd.tmp-kept", "encdec-mine", "encdec-89abcdef.tmp"}
+        assert set(os.listdir(tmp_path)) == expected | {os.path.basename(each) for each in (folder, other)}
+    assert set(os.listdir(tmp_path)) == expected
 
 
 def test_remove_unfinished_removes_only_unfinished_files_and_folders(tmp_path):

@@ -6,7 +6,6 @@ import functools
 import itertools
 import os
 import pickle
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import BinaryIO, NamedTuple
@@ -22,7 +21,7 @@ from keras_encdec.runtime.open_output import open_output
 from keras_encdec.runtime.progress import CountedWork, Progress, ShardedFileSummary, ShowProgress, counted
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult
-from keras_encdec.runtime.unfinished import unfinished
+from keras_encdec.runtime.unfinished import temporary_folder
 from keras_encdec.runtime.workers import available_processors, in_order, processes
 from keras_encdec.smt.decoder.decoding_options import (
     LONGEST_SENTENCE,
@@ -259,7 +258,7 @@ def _decode_in_order(task: _Task, sentences: list[list[str]], file: BinaryIO, pr
     number_of_processes = min(task.options.number_of_processes or available_processors(), len(batches))
     number_of_lines = unknown_words = 0
     work = CountedWork(len(sentences))
-    with tempfile.TemporaryDirectory(prefix="encdec-decode-") as folder, unfinished(folder):
+    with temporary_folder() as folder:
         path = os.path.join(folder, "task")
         with open(path, "wb") as task_file:
             pickle.dump(task, task_file, protocol=pickle.HIGHEST_PROTOCOL)

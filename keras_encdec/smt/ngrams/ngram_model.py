@@ -5,7 +5,6 @@ import contextlib
 import os
 import pathlib
 import re
-import tempfile
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from keras_encdec.runtime.files import check_can_be_read_again
 from keras_encdec.runtime.imports import check_extra
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.remote_folders import LocalFiles
+from keras_encdec.runtime.unfinished import temporary_folder
 from keras_encdec.smt.ngrams.ngram_estimation import SENTENCE_END, UNKNOWN
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def _readable_by_kenlm(path: FilePath, encoding: FileEncoding) -> Iterator[FileP
                     yield path
                     return
                 if not encoding.is_utf8:
-                    folder = stack.enter_context(tempfile.TemporaryDirectory())
+                    folder = stack.enter_context(temporary_folder())
                     copy = stack.enter_context(open(pathlib.Path(folder, "arpa"), "wb"))
             if line.startswith(b"ngram ") and number < _HEADER and not _COUNT.match(line):
                 # A negative number ends KenLM's process.
