@@ -15,15 +15,16 @@ import requests
 from keras_encdec.export.client.model_server import ModelName, ModelVersionStatus, ServerError, SignatureDef, TensorInfo
 from keras_encdec.runtime.settings_files import Json
 
-# Status 429 and 502 are those of a proxy that limits requests, or that cannot reach the server.
 _CODES = {
     400: "INVALID_ARGUMENT",
     404: "NOT_FOUND",
-    429: "UNAVAILABLE",
-    502: "UNAVAILABLE",
+    429: "RESOURCE_EXHAUSTED",
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
 }
+# Codes of answers without an error message of TensorFlow Serving, if they differ: a proxy limits requests, or cannot
+# reach the server.
+_PROXY_CODES = {429: "UNAVAILABLE", 502: "UNAVAILABLE"}
 
 
 class RestClient:
@@ -117,9 +118,11 @@ def _content(response: requests.Response) -> Json:
     if response.ok:
         return content
     reason = content.get("error") if isinstance(content, dict) else None
+    status, codes = response.status_code, _CODES
     if not isinstance(reason, str):
-        reason = f"HTTP {response.status_code} {response.reason}, without an error message of TensorFlow Serving"
-    raise ServerError(_CODES.get(response.status_code, "UNKNOWN"), reason)
+        codes = _CODES | _PROXY_CODES
+        reason = f"HTTP {status} {response.reason}, without an error message of TensorFlow Serving"
+    raise ServerError(codes.get(status, "UNKNOWN"), reason)
 
 
 @contextlib.contextmanager

@@ -119,6 +119,7 @@ def test_scores_of_another_form_are_an_error(server, outputs, message):
     [
         (502, "<html>", "UNAVAILABLE: HTTP 502 Bad Gateway, without an error message of TensorFlow Serving"),
         (429, "[]", "UNAVAILABLE: HTTP 429 Too Many Requests"),
+        (429, '{"error": "OOM when allocating tensor"}', "RESOURCE_EXHAUSTED: OOM when allocating tensor"),
         (400, '{"error": null}', "INVALID_ARGUMENT: HTTP 400 Bad Request, without an error message"),
         (400, '{"error": {"code": 1}}', "INVALID_ARGUMENT: HTTP 400 Bad Request, without an error message"),
         (401, '{"message": "no"}', "UNKNOWN: HTTP 401 Unauthorized, without an error message"),
