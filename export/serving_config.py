@@ -146,6 +146,9 @@ class ExportOptions(ServingConfig):
         super().check()
         if not self.model_name:
             raise ConfigurationError("found an empty {model_name}, expected a name")
+        if re.search("[/:]", self.model_name):
+            expected = "expected a name without / and :, for the paths of REST"
+            raise ConfigurationError(f"found {{model_name}}=%s, {expected}", self.model_name)
         if self.base_path is not None and not re.match("/|[a-z0-9]+://", self.base_path):
             raise ConfigurationError("found {base_path}=%s, expected an absolute path or a URL", self.base_path)
 

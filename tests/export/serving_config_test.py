@@ -16,6 +16,7 @@ def test_serving_config_has_only_the_limits_and_search_options():
     "values, message",
     [
         ({"model_name": ""}, "found an empty model_name, expected a name"),
+        ({"model_name": "en/fr"}, "found model_name=en/fr, expected a name without / and :, for the paths of REST"),
         ({"version": 2**63}, "found version=9223372036854775808, expected a whole number, 1 to 9223372036854775807"),
         ({"dictionary": "words"}, "found dictionary without replace_unknown, expected both"),
         ({"suppress_unknown": True, "replace_unknown": True}, "found replace_unknown with suppress_unknown"),
