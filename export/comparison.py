@@ -15,6 +15,7 @@ from keras_encdec.formats import model_words, pair_format
 from keras_encdec.formats.encodings import surface
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.translation_model import model_in_dtype
+from keras_encdec.runtime.progress import counted
 from keras_encdec.text import Tokenizer
 from keras_encdec.text.vocabulary import FIRST_WORD, OpenVocabulary, Vocabulary
 
@@ -40,7 +41,8 @@ class ScoreDifference:
     largest_difference: float
 
     def __str__(self) -> str:
-        return f"{self.scorer}: {self.pairs:,} pairs, largest difference {self.largest_difference:.1e} nats"
+        pairs = counted(self.pairs, "pairs")
+        return f"{self.scorer}: {pairs}, largest difference {self.largest_difference:.1e} nats"
 
 
 def random_pairs(directory: ModelDirectory, number: int) -> list[tuple[str, str]]:

@@ -49,11 +49,13 @@ def test_scores_are_compared_in_batches_one_by_one_and_with_every_backend(verify
 
 
 @pytest.mark.usefixtures("scores_here")
-def test_made_pairs_are_no_longer_than_the_version_accepts(folders, tmp_path):
+def test_made_pairs_are_no_longer_than_the_version_accepts(verify, folders, tmp_path):
     with searchless():
         export_model(folders[0], tmp_path / "short", max_tokens=2)
     report = verify_export(folders[0], tmp_path / "short", made_pairs=40, backends=())
     assert 0 < report.comparisons[0].pairs < 40
+    done = succeed(verify(*flags((folders[0], tmp_path / "short"), "--pairs=20")))  # ten of the package's table
+    assert 0 < int(done.stdout.split()[1]) < 20
 
 
 @pytest.mark.usefixtures("scores_here")
@@ -107,6 +109,7 @@ def test_a_score_of_characters_may_differ_more(characters, is_allowed, tmp_path)
 def test_the_report_lists_the_comparisons(folders):
     report = verify_export(*folders, pairs=[("w1 &amp;", "é"), ("", "w2 w3")])
     assert report.path == folders[1] / "1"
+    assert str(report.comparisons[1]).startswith("exported, one at a time: 1 pair, largest difference ")
     assert [(comparison.scorer, comparison.pairs) for comparison in report.comparisons] == [
         ("exported", 2),
         ("exported, one at a time", 1),
