@@ -104,6 +104,13 @@ def test_the_monitoring_endpoint_is_where_prometheus_looks(deployment):
     assert inline["data"] == {"monitoring.config": text}
 
 
+def test_a_server_that_never_starts_is_an_alert_too(compose):
+    assert "depends_on" not in compose["services"]["prometheus"]
+    rule = documents("alerts.yml")[0]["groups"][0]["rules"][0]
+    (job,) = (each["job_name"] for each in documents("prometheus.yml")[0]["scrape_configs"])
+    assert rule["expr"] == f'up{{job="{job}"}} == 0 or absent(up{{job="{job}"}})'
+
+
 def test_the_guide_names_the_metrics_of_all_alerts():
     guide = (DEPLOY.parent / "guides" / "serving.md").read_text(encoding="utf-8")
     (group,) = documents("alerts.yml")[0]["groups"]
