@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from keras_encdec.analysis.page.figures import drawing_style
+from keras_encdec.analysis.page.fonts import boxes_notice
 from keras_encdec.analysis.page.page import Section, page
 from keras_encdec.analysis.page.training_sections import read_training_run
 from keras_encdec.analysis.report_options import (
@@ -113,11 +114,14 @@ def report(
     check_has_source(directory.model.has_source, directory.path)
     if own := read_training_run(directory.path):
         runs.insert(0, own)
-    parts, sections = ReportSections(directory, options, say), []
+    parts, sections, boxes = ReportSections(directory, options, say), [], set[str]()
     with report_folder(output, earlier) as folder, drawing_style():
         for section in parts.sections(phrase_table, source, target, runs):
             write_section(folder, section)
             sections.append(section.without_contents())
+            boxes.update(*(drawing.boxes for drawing in section.pictures.values()))
+        if boxes:
+            parts.notices.append(boxes_notice(boxes))
         remove_files(folder, earlier - with_images(path for section in sections for path in section.paths()))
         path = folder / PAGE  # written last: it names the other files
         _write(path, page("What the model has learned", parts.facts, parts.notices, sections))

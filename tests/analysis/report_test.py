@@ -120,14 +120,15 @@ def test_a_page_that_is_no_report_is_not_replaced(model_dirs, tmp_path):
 
 @pytest.mark.usefixtures("quickly")
 def test_a_single_short_pair_gives_a_report(model_dirs, tmp_path):
-    (tmp_path / "table").write_text("le gros chien ||| the cat ||| 1 1 0.5 1\n")
+    (tmp_path / "table").write_text("le gros chi\U0010fffd ||| the cat ||| 1 1 0.5 1\n", encoding="utf-8")
     summary = report(model_dirs / "forward", tmp_path / "out", tmp_path / "table")
     text = summary.page.read_text(encoding="utf-8")
     assert "no source phrase of four words or more" in text and "r undefined" in text
     assert [path.name for path in summary.page.parent.glob("figures/gates_[0-9].png")] == ["gates_1.png"]
-    [notice] = summary.notices
-    assert notice.startswith(f"warning: Most source words of {tmp_path}/table are unknown to the model (67 %)")
-    assert notice.removeprefix("warning: ") in text
+    unknown, boxes = summary.notices
+    assert unknown.startswith(f"warning: Most source words of {tmp_path}/table are unknown to the model (67 %)")
+    assert boxes.startswith("warning: The figures show boxes in place of a character, \U0010fffd, because no installed")
+    assert all(notice.removeprefix("warning: ") in text for notice in (unknown, boxes)), boxes
 
 
 def test_a_table_of_unknown_words_is_an_error(tmp_path, table, model_dirs):

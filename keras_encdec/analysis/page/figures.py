@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from keras_encdec.analysis.gates import END_OF_SEQUENCE, PhraseGates, UnitGates
+from keras_encdec.analysis.page.fonts import choose_fonts
 from keras_encdec.analysis.page.page import Drawing, utf8
 from keras_encdec.analysis.score_statistics import BinnedScores, LengthBleu, ScoreComparison
 
@@ -83,12 +84,13 @@ def rendered(figure: Figure, description: str = "", caption: str = "") -> Drawin
     """Renders a figure as SVG and PNG. One that is not in the page needs no description."""
     svg, png = io.BytesIO(), io.BytesIO()
     with drawing_style(), warnings.catch_warnings():
+        boxes = choose_fonts(figure)
         # The font has a box for a missing glyph.
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
         # Without dates and versions, equal figures are equal files.
         figure.savefig(svg, format="svg", dpi=DOTS_PER_INCH, metadata={"Date": None, "Creator": None})
         figure.savefig(png, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
-    return Drawing(svg.getvalue(), png.getvalue(), description, caption)
+    return Drawing(svg.getvalue(), png.getvalue(), description, caption, boxes)
 
 
 def draw_binned_scores(scores: BinnedScores, label: str, logarithmic: bool = False) -> Figure:

@@ -1,5 +1,6 @@
 """Writes the sections with maps and nearest neighbours of words and phrases by their vectors."""
 
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -234,7 +235,7 @@ class _Place(NamedTuple):
 
 def _places(name: str, x: float, y: float) -> Iterator[_Place]:
     """Yields the places for a name: to the right or the left of its point `(x, y)`, above it or below it."""
-    width, height = 0.56 * FONT * len(name) + 2, FONT * 1.15
+    width, height = FONT * sum(map(_ems, name)) + 2, FONT * 1.15
 
     def place(alignment: Literal["left", "right", "center"], across: float, left: float, below: float) -> _Place:
         area = (x + left, y + below * height, x + left + width, y + below * height + height)
@@ -244,6 +245,11 @@ def _places(name: str, x: float, y: float) -> Iterator[_Place]:
     yield place("right", -3, -3 - width, -0.5)
     yield place("center", 0, -width / 2, 0.35)
     yield place("center", 0, -width / 2, -1.35)
+
+
+def _ems(character: str) -> float:
+    """Returns the width of a character, as a share of the size of the font: Chinese characters, and boxes, are wide."""
+    return 1.13 if unicodedata.east_asian_width(character) in "WF" else 0.56
 
 
 def _has_room(area: Box, side: float, taken: Sequence[Box]) -> bool:

@@ -6,6 +6,7 @@ import functools
 import gzip
 import hashlib
 import json
+import unicodedata
 from collections.abc import Mapping, Sequence
 from importlib import resources
 
@@ -125,6 +126,11 @@ def utf8(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace").encode()
 
 
+def isolated(text: str) -> str:
+    """Keeps Arabic or Hebrew from reordering what is around it: "source → target" would show the target first."""
+    return f"\u2068{text}\u2069" if any(unicodedata.bidirectional(each) in ("R", "AL") for each in text) else text
+
+
 @dataclasses.dataclass(frozen=True)
 class Table:
     """A table that is in a TSV file, and may also be in the page.
@@ -153,12 +159,14 @@ class Drawing:
         svg, png: bytes, the content of each file.
         description: str. Alternative text in the page, plain text.
         caption: str. Plain text. Optional.
+        boxes: str. The characters that no installed font has, which are drawn as boxes.
     """
 
     svg: bytes
     png: bytes
     description: str = ""
     caption: str = ""
+    boxes: str = ""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_encdec.analysis.gates import END_OF_SEQUENCE, PhraseGates, UnitGates
 from keras_encdec.analysis.page.figures import draw_attention, draw_gate_values, draw_gates, draw_units, rendered
-from keras_encdec.analysis.page.page import Section, Table, fill
+from keras_encdec.analysis.page.page import Section, Table, fill, isolated
 from keras_encdec.data.prepared_pairs import SUMMARY, PreparedPairs
 from keras_encdec.decoding.text_generator import TextHypothesis
 from keras_encdec.model_directory import ModelDirectory
@@ -85,7 +85,7 @@ def attention_section(translations: Sequence[TextHypothesis]) -> Section:
     pictures, rows = {}, []
     for number, best in enumerate(translations, start=1):
         assert best.attention is not None
-        described = f"{' '.join(best.source_words)} → {' '.join(best.words)}"
+        described = " → ".join(isolated(" ".join(words)) for words in (best.source_words, best.words))
         figure = draw_attention(best.source_words, best.words, best.attention)
         pictures[f"attention_{number}"] = rendered(figure, f"Attention: {described}", described)
         for word, weights in zip((*best.words, END_OF_SEQUENCE), best.attention, strict=True):

@@ -13,6 +13,7 @@ from keras_encdec.analysis.page.figures import (
     drawing_style,
     rendered,
 )
+from keras_encdec.analysis.page.fonts import boxes_notice
 from keras_encdec.analysis.page.map_sections import draw_map
 from keras_encdec.analysis.page.training_sections import TrainingRun, draw_training
 from keras_encdec.analysis.score_statistics import LengthBleu
@@ -38,6 +39,18 @@ def test_words_are_not_read_as_formulas_and_may_have_undecodable_bytes():
     assert drawing.svg.startswith(b"<?xml") and drawing.png.startswith(b"\x89PNG")
     gates = PhraseGates([*WORDS[:2], "(end)"], np.zeros((3, 4)), np.ones((3, 4)))
     assert r"\$x\$" in texts(draw_gates(gates, np.arange(4)))
+
+
+def test_characters_that_the_font_lacks_are_drawn_with_another_or_named():
+    rare, nowhere = "\u1d81", "\U0010fffd"  # a letter of the STIX fonts, which matplotlib brings; a private-use one
+    figure = draw_attention([f"a{rare}", "b"], [nowhere, "\u200bc\t"], np.eye(3))
+    assert rendered(figure).boxes == nowhere
+    labels = {label.get_text(): label.get_fontfamily() for label in figure.axes[0].get_xticklabels()}
+    others = set(labels[f"a{rare}"]) - set(labels["b"])
+    assert any("STIX" in family or "Serif" in family or "Noto" in family for family in others)
+    assert rendered(draw_attention(["a"], ["b"], np.eye(2))).boxes == ""
+    assert "in place of 4 characters, such as b, c and d, because" in boxes_notice({nowhere, "b", "c", "d"})
+    assert "in place of 2 characters, b and c, because" in boxes_notice({"b", "c"})
 
 
 def test_axes_are_named_with_their_units():
@@ -66,9 +79,11 @@ def test_axes_of_shares_and_bleu_show_no_values_that_cannot_be():
     assert solid.get_markerfacecolor() != dashed.get_markerfacecolor(), "so that single rounds can be told apart"
 
 
-def test_names_on_a_map_do_not_cover_one_another():
+@pytest.mark.filterwarnings("ignore:Glyph")
+@pytest.mark.parametrize("word", ["word", "猫猫猫猫"])
+def test_names_on_a_map_do_not_cover_one_another(word):
     points = np.random.default_rng(0).uniform(0, 1, (60, 2))
-    names = [f"word {i}" for i in range(60)]
+    names = [f"{word} {i}" for i in range(60)]
     figure = draw_map(points, names, [(0, 0, 1, 1)])
     whole, region = figure.axes
     figure.canvas.draw()
