@@ -22,6 +22,11 @@ function shown(number) {
   return String(number).replace("-", "−");
 }
 
+// Keeps Arabic or Hebrew from reordering what is around it: "source → target" would show the target first.
+function isolated(text) {
+  return /[\u0590-\u08ff\ufb1d-\ufefc]/.test(text) ? `\u2068${text}\u2069` : text;
+}
+
 class Scatter {
   constructor(figure, data) {
     this.figure = figure;
@@ -219,7 +224,7 @@ class Scatter {
   }
 
   label(i) {
-    return this.columns.map((column) => this.part(column, i)).join(" → ");
+    return this.columns.map((column) => isolated(this.part(column, i))).join(" → ");
   }
 
   described(i) {

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from keras_encdec.analysis.page.page import Drawing, Scatter, Section, Table, fill, page
+from keras_encdec.analysis.page.state_sections import attention_section
+from keras_encdec.decoding.text_generator import TextHypothesis
 
 WICKED = '</script><script>alert("1")</script><img src=x onerror=alert(1)>&amp; <!-- \udce9'
 
@@ -69,7 +71,18 @@ def test_only_numbers_of_a_table_are_aligned_as_numbers():
         (' scope="col" class="number"', "p"),
         (' scope="col"', "word"),
     ]
-    assert re.findall(r'"number">([^<]*)</td>', text) == ["0.5", "1,000", "2"] and "<td>a</td>" in text
+    assert re.findall(r'"number">([^<]*)</td>', text) == ["0.5", "1,000", "2"] and '<td dir="auto">a</td>' in text
+
+
+def test_arabic_and_hebrew_do_not_reorder_what_is_around_them():
+    text = element("table", Table("Words", ["a", "b"], [["שלום", "سلام · b"]]))
+    assert '<th scope="row" dir="auto">שלום</th>' in text and '<td dir="auto">سلام · b</td>' in text
+    rows = [("سلام", 1, [[("שלום", "0.5")]])]
+    text = fill("phrases", "elements.html", caption="", header=["a", "b"], rows=rows)
+    assert "<bdi>سلام</bdi> <small>" in text and "<bdi>שלום</bdi> <small>0.5" in text
+    attention = TextHypothesis(["سلام"], -1.0, -1.0, 1, ["hello"], np.eye(2))
+    [drawing] = attention_section([attention]).pictures.values()
+    assert drawing.caption == "hello → \u2068سلام\u2069"
 
 
 def test_the_page_fetches_nothing_and_runs_only_its_own_script():
