@@ -5,11 +5,12 @@ import importlib
 import re
 import sys
 
+import numpy as np
 import pytest
 from toy_models import SOURCE_WORDS, TARGET_WORDS, save_model
 from undrawn import undrawn
 
-from keras_encdec.analysis import ReportOptions, report
+from keras_encdec.analysis import ReportOptions, TablePair, best_targets, report
 from keras_encdec.analysis.report import report_folder
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
@@ -81,6 +82,18 @@ def test_table_2_has_the_best_targets_by_the_table_and_by_the_model(written, tab
     assert [row["by table"] for row in rows] == sorted(by_table, key=by_table.get, reverse=True)[:3]
 
 
+def test_targets_that_differ_in_their_factors_are_one_target_of_table_2(forward_scorer):
+    lines = [
+        TablePair("le chat", target, p, 9) for target, p in (("the|D cat", 0.5), ("cat", 0.1), ("the|X cat", 0.25))
+    ]
+    [phrase] = best_targets(forward_scorer, [lines])
+    by_model = np.exp(forward_scorer.score([(["le", "chat"], ["the", "cat"]), (["le", "chat"], ["cat"])]))
+    assert phrase.options == [
+        ("the cat", 0.75, pytest.approx(by_model[0], rel=1e-4)),
+        ("cat", 0.1, pytest.approx(by_model[1], rel=1e-4)),
+    ]
+
+
 def test_table_3_has_distinct_samples_with_their_counts(written):
     rows = [row for row in read(written[1], "samples") if row["source"] == "la maison <b> été"]
     assert sum(int(row["count"]) for row in rows) == 5
@@ -115,6 +128,12 @@ def test_a_page_that_is_no_report_is_not_replaced(model_dirs, tmp_path):
     (tmp_path / "index.html").write_text("<h1>My home page</h1>")
     with pytest.raises(InputError, match="index.html: found a page that encdec-report did not write, expected the"):
         report(model_dirs / "forward", tmp_path)
+    with pytest.raises(
+        ValueError, match="found None in place of the path of the folder of a report, expected a str or"
+    ):
+        report(model_dirs / "forward", None)
+    with pytest.raises(ValueError, match="found options={'samples': 5}, expected a ReportOptions"):
+        report(model_dirs / "forward", tmp_path, options={"samples": 5})
     assert [path.name for path in tmp_path.iterdir()] == ["index.html"]
 
 

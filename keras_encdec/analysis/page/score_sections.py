@@ -139,15 +139,18 @@ def best_targets(scorer: TextScorer, phrases: Sequence[Sequence[TablePair]]) -> 
         list of Preferences. Their `by_table` and `by_model` are the columns of Table 2.
     """
     pairs = [pair for lines in phrases for pair in lines]
-    log_probs = iter(scorer.score(pair_words(scorer, pairs)))
-    return [
-        Preferences(
-            plain_text(lines[0].source),
-            [(plain_text(pair.target), pair.probability, float(np.exp(next(log_probs)))) for pair in lines],
-            lines[0].occurrences,
-        )
-        for lines in phrases
-    ]
+    log_probs = iter(scorer.score(pair_words(scorer, pairs)).tolist())
+    preferences = []
+    for lines in phrases:
+        options: dict[str, tuple[float, float]] = {}
+        for (
+            pair
+        ) in lines:  # the probabilities of lines that differ only in factors, which the model does not see, add up
+            target, by_model = plain_text(pair.target), math.exp(next(log_probs))
+            options[target] = options.get(target, (0.0, 0.0))[0] + pair.probability, by_model
+        merged = [(target, *probabilities) for target, probabilities in options.items()]
+        preferences.append(Preferences(plain_text(lines[0].source), merged, lines[0].occurrences))
+    return preferences
 
 
 def pair_words(scorer: TextScorer, pairs: Sequence[TablePair]) -> list[WordPair]:
