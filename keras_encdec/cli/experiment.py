@@ -39,12 +39,12 @@ def main(arguments: Arguments, _options: Configuration) -> int:
         done.append(result)
         if result.was_run:
             values = {name: value for name, value in result.result.items() if name not in ("seconds", "notices")}
-            results = [f"{name} {_shown(value)}" for name, value in values.items()]
+            results = [f"{name} {_shown(value)}" for name, value in values.items() if value != []]
             say(f"    {result.seconds:,.1f} s; {', '.join(results)}".rstrip("; "))
-            for notice in result.result.get("notices", ()):
-                say(f"    {notice}")
         else:
             say(f"[{len(done)}] {result.name}: nothing has changed")
+        for notice in result.result.get("notices", ()):
+            say(f"    {notice}")
 
     try:
         result = experiment(config, arguments["output"], begun=begun, ended=ended, progress=ReadingProgress)

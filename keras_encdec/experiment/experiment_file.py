@@ -1,11 +1,10 @@
 """Reads the configuration of an experiment from a TOML file, packaged or the user's own."""
 
 import dataclasses
-import functools
 import os
 import pathlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from keras_encdec.architectures.architecture_registry import TABLES, preset_names, toml_files
@@ -97,12 +96,12 @@ class _Reader:
         section = f"features.{name}"
         table = dict(self._table(section, values))
         model, training, data = (self._table(f"{section}.{part}", table.get(part, {})) for part in TABLES)
-        training = TrainingConfig.with_paths(training, functools.partial(resolved_or_packaged, self._path))
+        training = TrainingConfig.with_paths(training, self._resolved_model)
         table |= {"model": model, "training": training, "data": TrainingData.with_paths(data, self._resolved)}
         preset = table.get("preset")
         if isinstance(preset, str) and preset not in preset_names() and is_file(self._resolved(preset)):
             table["preset"] = self._resolved(preset)
-        return self._section(FeatureConfig, section, table)
+        return self._section(FeatureConfig, section, table, self._resolved_model)
 
     def _check_features(self, config: ExperimentConfig) -> None:
         baseline = _baseline_features(config.baseline)
@@ -169,7 +168,7 @@ class _Reader:
 
     def _check_training(self, config: ExperimentConfig, feature: FeatureConfig, where: str) -> None:
         if feature.model_dir:
-            check_exists(feature.model_dir, f"model_dir {where}", self._path)
+            check_exists(_model_files(feature.model_dir), f"model_dir {where}", self._path)
         if feature.kind == "phrases" and config.baseline.system == "lists" and not config.baseline.phrase_table:
             raise self._error(f"found kind=phrases {where}", "expected phrase_table in [baseline] with it")
         if feature.preset:
@@ -182,20 +181,24 @@ class _Reader:
             given = {name: path for name, path in data.paths().items() if name in feature.data}
             named = [("validation", path) for path in given.pop("validation", ())] + [*given.items()]
             if training.initial_model:
-                initial = training.initial_model
-                named.append(("initial_model", initial if is_url(initial) else model_path(initial)))
+                named.append(("initial_model", _model_files(training.initial_model)))
             for name, path in named:
                 check_exists(path, f"{name} {where}", self._path)
 
-    def _section(self, kind: type[Section], name: str, values: object) -> Section:
-        """Makes the configuration of a section."""
+    def _section(
+        self, kind: type[Section], name: str, values: object, resolve: Callable[[str], str] | None = None
+    ) -> Section:
+        """Makes the configuration of a section. `resolve` is `_resolved` by default."""
         try:
-            return kind.from_dict(kind.with_paths(self._table(name, values), self._resolved))
+            return kind.from_dict(kind.with_paths(self._table(name, values), resolve or self._resolved))
         except ConfigurationError as error:
             raise self._error(f"{error} in [{name}]") from None
 
     def _resolved(self, path: str) -> str:
         return resolved(self._path, path)
+
+    def _resolved_model(self, path: str) -> str:
+        return resolved_or_packaged(self._path, path)
 
     def _table(self, name: str, values: object) -> Mapping[str, object]:
         if not isinstance(values, dict):
@@ -204,6 +207,11 @@ class _Reader:
 
     def _error(self, found: str, expected: str = "", remedy: str = "") -> InputError:
         return InputError(found, expected, remedy, self._path)
+
+
+def _model_files(model: FilePath) -> FilePath:
+    """Returns the directory of a model, also of a packaged one, or its URL."""
+    return model if is_url(model) else model_path(model)
 
 
 def _check_sides(source: FilePath, target: FilePath) -> None:

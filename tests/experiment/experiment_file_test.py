@@ -81,6 +81,8 @@ def test_a_model_of_phrases_is_trained_and_its_score_added_to_given_lists(load, 
 def test_a_model_that_is_given_is_not_trained(load, tmp_path):
     shutil.copytree(model_path("libreoffice_en_fr"), tmp_path / "model")
     given = 'model_dir = "model"\n'
+    config = load(DATA + LISTS + RNN.split("preset")[0] + 'model_dir = "libreoffice_en_fr"\n' + ROWS)
+    assert "train-RNN" not in names(config, tmp_path), "a packaged model"
     config = load(DATA + LISTS + RNN.split("preset")[0] + given + ROWS)
     assert "train-RNN" not in names(config, tmp_path) and "score-RNN" in names(config, tmp_path)
     config = load(DATA + LISTS + RNN.split("preset")[0] + 'kind = "language_model"\n' + given + ROWS)

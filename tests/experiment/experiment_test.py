@@ -231,6 +231,9 @@ def test_sentences_without_hypotheses_and_notices_of_the_tuning_are_shown_and_ke
     (notice,) = tuned["notices"]
     assert notice.startswith("All weights that were tried have BLEU 0.00 on the lists, ")
     assert f"s; dev 0.00 0.00, metric BLEU, test_missing 1\n    {notice}\n[2/2] evaluate\n" in said.getvalue()
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
+        assert command.COMMAND.main(arguments) == 0
+    assert f"[1] tune-0: nothing has changed\n    {notice}\n[2] evaluate: nothing has changed\n" in said.getvalue()
 
 
 def test_notes_in_the_place_of_a_result_are_an_error_and_stay(folder):
