@@ -9,6 +9,7 @@ import math
 import numbers
 import os
 import re
+import reprlib
 import sys
 import types
 import typing
@@ -308,9 +309,21 @@ class Configuration:
             values: dict from name to value.
 
         Raises:
-            ConfigurationError: see `from_dict`.
+            ConfigurationError: see `from_dict`, and for `options` of another type.
         """
-        return (options or cls()).replace(**values) if values else options or cls()
+        chosen = cls() if options is None else cls.of_type(options)
+        return chosen.replace(**values) if values else chosen
+
+    @classmethod
+    def of_type(cls, options: Self, name: str = "options") -> Self:
+        """Returns the argument `name` of a task, which must be of this class.
+
+        Raises:
+            ConfigurationError: for another object, such as a dict.
+        """
+        if not isinstance(options, cls):
+            raise ConfigurationError("found %s=%s, expected a %s", name, reprlib.repr(options), cls.__name__)
+        return options
 
     def replace(self, **values: object) -> Self:
         """Returns a copy with other values of some hyper-parameters."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from keras_encdec import __version__
 from keras_encdec.errors import FilePath, InputError, shortened
-from keras_encdec.runtime.files import exists, file_checksum, is_url, resolved
+from keras_encdec.runtime.files import check_path, exists, file_checksum, is_url, resolved
 from keras_encdec.runtime.open_output import write_file
 from keras_encdec.runtime.remote_folders import local_copy
 from keras_encdec.runtime.settings_files import Json, read_parsed
@@ -58,6 +58,7 @@ def model_path(model: FilePath) -> pathlib.Path:
     >>> model_path("libreoffice_en_fr").is_dir(), str(model_path("my/model"))
     (True, 'my/model')
     """
+    check_path(model, "a model directory")
     if is_url(model):
         return local_copy(os.fspath(model))
     path = pathlib.Path(model)

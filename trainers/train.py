@@ -21,7 +21,7 @@ from keras_encdec.model_config import CONFIG, WEIGHTS, record_remark, task_folde
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.pruning.pruning_masks import PruningMasks
-from keras_encdec.runtime.files import is_url
+from keras_encdec.runtime.files import check_path, is_url
 from keras_encdec.runtime.imports import import_sacrebleu
 from keras_encdec.runtime.progress_state import FINISHED
 from keras_encdec.runtime.remote_folders import StagedFolder
@@ -101,7 +101,8 @@ def train(
         result = train(config, TrainingData(phrase_table="phrase-table.gz"), "model")
         print(result.best.val_perplexity)
     """
-    check_together(config, data)
+    check_together(TrainingConfig.of_type(config, "config"), TrainingData.of_type(data, "data"))
+    check_path(model_dir, "a model directory")
     if tasks:
         tasks.check_together(config, data)
     if is_url(model_dir):

@@ -9,6 +9,7 @@ import numpy as np
 from keras_encdec.analysis.vectors import encoder_symbols, rare_word_vectors
 from keras_encdec.data.batches import pad
 from keras_encdec.formats.encodings import surface
+from keras_encdec.formats.fields import check_texts
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.symbols import to_symbols
 from keras_encdec.text.vocabulary import UNKNOWN
@@ -46,6 +47,7 @@ def phrase_gates(directory: ModelDirectory, phrases: Sequence[str], factored: bo
         phrases: list of str.
         factored: bool. Whether words may have factors, as in a phrase table but not in plain text. Defaults to `True`.
     """
+    check_texts(phrases)
     model = directory.model
     config = model.config
     symbols = to_symbols(model)

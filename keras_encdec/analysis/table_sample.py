@@ -9,7 +9,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from keras_encdec.errors import InputError, quoted
 from keras_encdec.formats import FilePath, InputLines, PhraseTableReader, model_words, unescape
-from keras_encdec.formats.fields import FIELD_SPACE, finite_number, split_tokens
+from keras_encdec.formats.fields import FIELD_SPACE, check_texts, finite_number, split_tokens
 
 _Item = TypeVar("_Item")
 
@@ -90,13 +90,19 @@ def read_preferences(path: FilePath, model_score: int, encoding: str | None = No
         encoding: str. Defaults to UTF-8.
 
     Raises:
-        InputError: if the table cannot be read.
+        InputError: if the table cannot be read, or its lines do not have these scores.
     """
     current = None
     with PhraseTableReader(path, encoding) as table:
         for record in table:
             assert record.parsed is not None  # the reader stops at a malformed line
             scores = record.parsed.scores
+            if not -len(scores) <= model_score < len(scores) or len(scores) <= TABLE_SCORE:
+                raise table.lines.error(
+                    f"found {len(scores)} scores",
+                    f"expected the table's p(target | source) as the third and the model's at the index {model_score}",
+                    "give a table that encdec-score has written, and model_score=-1 for its last score",
+                )
             source = unescape(record.source)
             if current is None or current.source != source:
                 if current:
@@ -219,6 +225,7 @@ def read_table_sample(
     Raises:
         InputError: if the table cannot be read, has lines of fewer than three scores, or lacks a given phrase.
     """
+    check_texts(given)
     lines: Reservoir[TablePair] = Reservoir(pairs, f"pairs {seed}")
     long_phrases: Reservoir[str] = Reservoir(phrases, f"long {seed}")
     candidates: Reservoir[list[TablePair]] = Reservoir(CANDIDATES, f"candidates {seed}")

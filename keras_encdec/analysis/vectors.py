@@ -10,7 +10,7 @@ from keras_encdec.backend.types import Encoded, Structure
 from keras_encdec.data.batches import length_batches, pad
 from keras_encdec.data.rare_word_batches import by_length, local_sources
 from keras_encdec.formats import surface
-from keras_encdec.formats.fields import split_tokens
+from keras_encdec.formats.fields import check_texts, split_tokens
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.text.vocabulary import FIRST_WORD, OpenVocabulary, spelled
 
@@ -158,6 +158,7 @@ def phrase_vectors(
     Returns:
         Vectors. The names are the phrases without factors and Moses's escapes.
     """
+    check_texts(phrases)
     words = directory.words([surface(phrase) for phrase in phrases])
     vocabulary = OpenVocabulary(directory.source_vocabulary)
     ids = [vocabulary.encode(phrase) for phrase in words]

@@ -13,7 +13,7 @@ import numpy as np
 from keras_encdec.decoding.generator import Generator
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.search import Hypothesis
-from keras_encdec.formats.fields import split_tokens
+from keras_encdec.formats.fields import check_texts, split_tokens
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.spelling_rules import SpellingRules
 from keras_encdec.text.lexical_shortlist import LexicalShortlist, RareTranslations
@@ -166,8 +166,9 @@ class TextGenerator:
         average: str = "arithmetic",
         dtype: str | None = None,
     ) -> None:
-        if isinstance(directories, str | os.PathLike) or not directories:
-            raise ValueError(f"found {directories!r}, expected a list of one or more model directories")
+        if isinstance(directories, str | os.PathLike | ModelDirectory) or not directories:
+            found = "a ModelDirectory" if isinstance(directories, ModelDirectory) else repr(directories)
+            raise ValueError(f"found {found}, expected a list of one or more model directories")
         self.directories = [ModelDirectory.open(directory) for directory in directories]
         check_ensemble(self.directories)
         self._first = self.directories[0]
@@ -224,8 +225,7 @@ class TextGenerator:
         Raises:
             ValueError: for a str in place of the list, or lists of words in it.
         """
-        if isinstance(lines, str):
-            raise ValueError(f"found the text {lines!r}, expected a list of texts")
+        check_texts(lines)
         lines = list(lines)  # an iterator could be read only once
         for line in lines:
             if not isinstance(line, str):

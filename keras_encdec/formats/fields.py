@@ -1,6 +1,8 @@
 """Tokens and numbers in text files, with one definition for all formats."""
 
 import math
+import reprlib
+from collections.abc import Sequence
 from typing import AnyStr
 
 # White space to remove around a field of a line, including the carriage return that may end the line.
@@ -23,6 +25,16 @@ def split_tokens(text: AnyStr) -> list[AnyStr]:
         text = text.replace(tab, space)
     tokens = text.split(space)
     return [token for token in tokens if token] if not all(tokens) else tokens
+
+
+def check_texts(texts: Sequence[object]) -> None:
+    """Checks that a list of texts is not a single text, each of whose letters would be taken for a text.
+
+    Raises:
+        ValueError: if it is.
+    """
+    if isinstance(texts, str):
+        raise ValueError(f"found the text {reprlib.repr(texts)}, expected a list of texts")
 
 
 # The largest absolute value of features and weights. Sums of products of larger numbers may be infinite.

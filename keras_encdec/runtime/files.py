@@ -7,6 +7,7 @@ import io
 import os
 import pathlib
 import re
+import reprlib
 import shutil
 import stat
 from collections.abc import Iterator
@@ -43,10 +44,26 @@ def is_url(path: FilePath | None) -> bool:
     """
     if path is None:
         return False
+    check_path(path)
     text = os.fspath(path)
     if isinstance(path, os.PathLike) and (found := _PATH_OF_URL.match(text)) and found[1] in _PROTOCOLS:
         raise InputError("found a URL in a pathlib.Path, which removes a slash", "expected a str", path=text)
     return bool(_URL.match(text))
+
+
+def check_path(path: object, what: str = "a file or folder") -> None:
+    """Checks the type of a path that a program has given.
+
+    Args:
+        path: the path.
+        what: str. What the path should lead to, such as "a model directory". Defaults to `"a file or folder"`.
+
+    Raises:
+        ConfigurationError: a ValueError, for another object, such as `None`, a list or bytes.
+    """
+    if not isinstance(path, str | os.PathLike):
+        found = reprlib.repr(path)
+        raise ConfigurationError("found %s in place of the path of %s, expected a str or a pathlib.Path", found, what)
 
 
 def check_local(path: FilePath, argument: str) -> None:
@@ -276,6 +293,9 @@ def check_distinct_files(*paths: FilePath | None) -> None:
     Raises:
         ConfigurationError: a ValueError, if two paths lead to the same file.
     """
+    for path in paths:
+        if path is not None:
+            check_path(path)
     named = [os.fspath(path) for path in paths if path and path != STANDARD_STREAM]
     # URLs with file:// or local:// are paths on this machine.
     local = [re.sub(r"^(file|local)://", "", path) for path in named]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from keras_encdec.errors import FilePath, InputError, explained
 from keras_encdec.runtime.decompression import GZIP_MAGIC, BrokenGzip, decompressed
-from keras_encdec.runtime.files import STANDARD_STREAM, is_url
+from keras_encdec.runtime.files import STANDARD_STREAM, check_path, is_url
 from keras_encdec.runtime.remote import RemoteInput
 
 if TYPE_CHECKING:
@@ -105,6 +105,7 @@ class InputLines:
         self._block, self._blocks = part.data, iter([])
 
     def _open_file(self, path: FilePath) -> None:
+        check_path(path, "a file to read")
         standard = path == STANDARD_STREAM
         if standard:
             path = self.path = "standard input"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from isal import isal_zlib
 
 from keras_encdec.errors import FilePath, explained
-from keras_encdec.runtime.files import STANDARD_STREAM, check_compression, is_url
+from keras_encdec.runtime.files import STANDARD_STREAM, check_compression, check_path, is_url
 from keras_encdec.runtime.remote import RemoteOutput, check_remote_writable
 from keras_encdec.runtime.unfinished import temporary_beside
 
@@ -49,6 +49,7 @@ def open_output(path: FilePath, keep: bool = True) -> Iterator[io.BufferedWriter
             reason.
         BrokenPipeError: if the reader of a pipe has closed it, as `| head` does.
     """
+    check_path(path, "a file to write")
     path = os.fspath(path)
     check_compression(path)
     if is_url(path):

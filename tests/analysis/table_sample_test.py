@@ -55,6 +55,8 @@ def test_given_phrases_are_shown(table):
     assert list(chosen) == ["given"] and sources(chosen["given"]) == ["la maison", "le chat <b> R&D"]
     with pytest.raises(InputError, match="found no line of the source phrase 'chien', expected it in the table"):
         read_table_sample(table, given=["chien"])
+    with pytest.raises(ValueError, match="found the text 'la maison', expected a list of texts"):
+        read_table_sample(table, given="la maison")
 
 
 def test_a_table_without_the_score_is_an_input_error(tmp_path):
@@ -83,6 +85,9 @@ def test_a_table_that_cannot_be_read_is_an_input_error(tmp_path):
     (tmp_path / "table").write_text("y ||| d\n")
     with pytest.raises(InputError, match="line 1"):
         list(read_preferences(tmp_path / "table", model_score=4))
+    (tmp_path / "table").write_text(TABLE)
+    with pytest.raises(InputError, match="line 1: found 5 scores, expected .* and the model's at the index 5; give a"):
+        list(read_preferences(tmp_path / "table", model_score=5))
 
 
 def sampled(seed, size=3, number=9):

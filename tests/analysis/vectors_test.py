@@ -1,7 +1,9 @@
 import numpy as np
+import pytest
 from keras import ops
 from toy_models import SOURCE_WORDS, TARGET_WORDS, save_model
 
+from keras_encdec.analysis import phrase_gates, sampled_targets
 from keras_encdec.analysis.vectors import Vectors, phrase_vectors, project, word_vectors
 from keras_encdec.model_directory import ModelDirectory
 
@@ -21,6 +23,12 @@ def test_phrase_vectors_do_not_depend_on_the_batch(directory):
     for words, vector in zip(vectors.names, vectors.array, strict=True):
         ids = np.array([directory.source_vocabulary.encode(words.split())])
         np.testing.assert_allclose(vector, ops.convert_to_numpy(directory.model.encode(ids)["summary"])[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("function", [phrase_vectors, phrase_gates, sampled_targets])
+def test_a_text_in_place_of_a_list_is_an_error(directory, function):
+    with pytest.raises(ValueError, match="found the text 'le chat', expected a list of texts"):
+        function(directory, "le chat")
 
 
 def test_phrase_vectors_of_a_recurrent_model_are_the_last_states_of_all_layers(tmp_path):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from keras_encdec.decoding.text_generator import TextGenerator, UnknownReplacement
+from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.text.tokenizer import SUBWORD_JOINERS
 
 SOURCE = ["Anna", "mange", "une", "pomme"]
@@ -11,7 +12,12 @@ DICTIONARY = {"pomme": "apple", "mange": "eats"}
 
 
 def test_a_path_or_lists_of_words_in_place_of_texts_are_refused(model_dirs):
-    for directories in (str(model_dirs / "forward"), model_dirs / "forward", []):
+    for directories in (
+        str(model_dirs / "forward"),
+        model_dirs / "forward",
+        [],
+        ModelDirectory.load(model_dirs / "forward", weights=False),
+    ):
         with pytest.raises(ValueError, match="expected a list of one or more model directories"):
             TextGenerator(directories)
     with pytest.raises(ValueError, match="found .'le', 'chat'., expected a list of texts; generate_words takes lists"):

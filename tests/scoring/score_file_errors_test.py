@@ -36,6 +36,22 @@ def test_a_malformed_line_stops_and_leaves_nothing(forward_scorer, tmp_path, out
     assert os.listdir(out) == []
 
 
+def test_an_argument_of_another_type_is_named(forward_scorer, tmp_path, out):
+    table = write(tmp_path / "table", GOOD + b"\n")
+    for path in (None, 3, [table], b"table"):
+        with pytest.raises(ValueError, match=re.escape(f"found {path!r}"[:12]) + ".* in place of the path of a file"):
+            score_file(forward_scorer, path, out / "table")
+        with pytest.raises(
+            ValueError, match=re.escape(f"found {path!r}"[:12]) + ".*, expected a str or a pathlib.Path"
+        ):
+            score_file(forward_scorer, table, path)
+    with pytest.raises(ValueError, match="found options={'length': True}, expected a ScoringOptions"):
+        score_file(forward_scorer, table, out / "table", {"length": True})
+    with pytest.raises(ValueError, match="found None in place of the path of a model directory, expected a str or a"):
+        ModelDirectory.load(None)
+    assert os.listdir(out) == []
+
+
 def test_malformed_lines_are_kept_on_request(forward_scorer, tmp_path, out):
     bad = [line for line, _ in MALFORMED.values()]
     lines = [bad[0], GOOD, *itertools.chain.from_iterable((line, GOOD) for line in bad)]

@@ -11,7 +11,7 @@ from keras_encdec.cli.demo import demonstrate
 from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.scoring import TextScorer
-from keras_encdec.trainers import TrainingData, TrainingReporter, train
+from keras_encdec.trainers import TrainingConfig, TrainingData, TrainingReporter, train
 
 
 @pytest.mark.usefixtures("eager")
@@ -90,6 +90,16 @@ def test_the_error_names_an_unusable_input_and_nothing_is_left(training_files, t
 
 
 @pytest.mark.usefixtures("eager")
+def test_an_argument_of_another_type_is_named(tsv, tmp_path):
+    config, data = TrainingConfig.from_preset("small", updates=1), TrainingData(tsv=str(tsv))
+    with pytest.raises(ValueError, match="found config='small', expected a TrainingConfig"):
+        train("small", data, tmp_path)
+    with pytest.raises(ValueError, match="found data=.*, expected a TrainingData"):
+        train(config, str(tsv), tmp_path)
+    with pytest.raises(ValueError, match="found None in place of the path of a model directory, expected a str or"):
+        train(config, data, None)
+
+
 def test_validation_pairs_that_are_left_out_are_reported(tsv, tmp_path):
     held_out, long = tmp_path / "held_out", f"{'s1 ' * 1001}\tt1\n"
     held_out.write_text(long * 3)

@@ -20,6 +20,7 @@ from keras_encdec.analysis.table_sample import Preferences, TablePair, plain_tex
 from keras_encdec.decoding.random_sampler import RandomSampler
 from keras_encdec.decoding.text_generator import TextGenerator, TextHypothesis
 from keras_encdec.formats import surface
+from keras_encdec.formats.fields import check_texts
 from keras_encdec.formats.pair_format import WordPair
 from keras_encdec.scoring.text_scorer import TextScorer
 
@@ -187,6 +188,7 @@ def sampled_targets(
     Returns:
         list of SampledTargets, in the order of the phrases.
     """
+    check_texts(sources)
     targets = generator.generate([surface(source) for source in sources], RandomSampler(samples, seed=seed))
     return [SampledTargets(source, samples, distinct) for source, distinct in zip(sources, targets, strict=True)]
 
