@@ -17,7 +17,7 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import FilePath, InputError, explained
 from keras_encdec.model_config import CONFIG, WEIGHTS, model_path, replace_weights
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.runtime.files import as_result, check_absent, is_url
+from keras_encdec.runtime.files import as_result, check_absent, check_lists, is_url
 from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.unfinished import temporary_folder_beside
 from keras_encdec.sparse_weights import is_half, store_half, store_sparse
@@ -77,6 +77,7 @@ def average_models(model_dirs: Sequence[FilePath], output: FilePath) -> Averagin
         - Wortsman et al., 2022, "Model soups: averaging weights of multiple fine-tuned models improves accuracy without
           increasing inference time" (arXiv 2203.05482), section 2: the uniform soup
     """
+    check_lists(model_dirs=model_dirs)
     if len(model_dirs) < 2:
         raise ConfigurationError("found %d in {model_dir}, expected two models or more to average", len(model_dirs))
     check_absent(output)

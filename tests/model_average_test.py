@@ -69,6 +69,8 @@ def test_what_cannot_be_averaged_is_refused_and_nothing_is_written(start, tmp_pa
         return toy_models.save_model(tmp_path / name, WORDS, values.pop("target", WORDS), **{**MODEL, **values})
 
     output = tmp_path / "average"
+    with pytest.raises(ConfigurationError, match="found model_dirs='start', expected a list of paths"):
+        average_models("start", output)
     for other, expected in (
         (saved("seed", seed=1), "weights unlike those in .*: their cosine is -?0.0"),
         (saved("sizes", units=8), "found a model whose architecture or sizes differ from those of"),

@@ -19,10 +19,9 @@ from keras_encdec.analysis.report_options import (
 )
 from keras_encdec.analysis.report_sections import ReportSections
 from keras_encdec.formats import FilePath
-from keras_encdec.formats.fields import check_texts
 from keras_encdec.model_config import check_has_history
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.runtime.files import check_path, is_url, joined
+from keras_encdec.runtime.files import check_lists, check_path, is_url, joined
 from keras_encdec.runtime.open_output import write_file
 from keras_encdec.runtime.progress import counted
 from keras_encdec.trained_model import check_direction, check_has_source
@@ -107,7 +106,7 @@ def report(
     start, options = time.monotonic(), ReportOptions.combined(options, {})
     check_path(output, "the folder of a report")
     options.check_files(phrase_table, source, target)
-    check_texts(compare_with)
+    check_lists(compare_with=compare_with)
     earlier = files_of_earlier_report(output)
     for folder in compare_with:
         check_has_history(folder)

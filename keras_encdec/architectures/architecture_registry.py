@@ -24,7 +24,7 @@ from keras_encdec.configuration import Configuration, ConfigurationError
 from keras_encdec.errors import FilePath, InputError, shortened
 from keras_encdec.model_config import resolved_or_packaged
 from keras_encdec.registry import Registry
-from keras_encdec.runtime.files import STANDARD_STREAM
+from keras_encdec.runtime.files import STANDARD_STREAM, check_path
 from keras_encdec.runtime.settings_files import read_parsed
 
 
@@ -155,6 +155,7 @@ def load_preset(name: str | os.PathLike[str]) -> Preset:
         InputError: for a file that cannot be read, an unknown name or a value out of bounds. The names in [training]
             and [data] are checked when they are used.
     """
+    check_path(name, "a preset")
     name = os.fspath(name)
     path: FilePath = toml_files("keras_encdec.architectures", "preset_files").get(name, name)
     try:

@@ -2,6 +2,7 @@
 
 import functools
 import math
+import reprlib
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -67,8 +68,13 @@ class Generator:
         dtype: str | None = None,
         spelling_rules: SpellingRules | None = None,
     ) -> None:
-        models = list(models) if isinstance(models, Sequence) else [models]
+        models = list(models) if isinstance(models, Sequence) and not isinstance(models, str) else [models]
         for model in models:
+            if not hasattr(model, "compute_dtype"):
+                found = reprlib.repr(model)
+                raise ValueError(
+                    f"found the model {found}, expected a Keras model; TextGenerator takes model directories"
+                )
             warn_if_slow(dtype or model.compute_dtype)
         self._computed = [ModelInDtype(model, dtype or model.compute_dtype) for model in models]
         ensemble = Ensemble([computed.model for computed in self._computed], weights, average)

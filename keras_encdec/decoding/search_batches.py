@@ -2,6 +2,7 @@
 
 import functools
 import math
+import reprlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -209,7 +210,11 @@ def _unpadded(source: Sequence[int] | np.ndarray, ids: int) -> list[int]:
     """Checks a source, and returns its ids without padding."""
     if not np.iterable(source):
         raise ValueError(f"found the source {source}, expected a sequence of ids: give a list of sources")
-    source = [int(i) for i in source]
+    try:
+        source = [int(i) for i in source]
+    except (TypeError, ValueError):
+        found = reprlib.repr(source)
+        raise ValueError(f"found the source {found}, expected a sequence of ids; TextGenerator takes texts") from None
     while source and source[-1] == PADDING:
         source.pop()
     if not source or source[-1] != END or not {PADDING, END}.isdisjoint(source[:-1]):

@@ -33,7 +33,7 @@ from keras_encdec.formats.encodings import FileEncoding, without_mark
 from keras_encdec.formats.fields import split_tokens
 from keras_encdec.model_average import average_models
 from keras_encdec.model_config import model_path
-from keras_encdec.runtime.files import as_result, check_can_be_read_again, joined, remove
+from keras_encdec.runtime.files import as_result, check_can_be_read_again, check_lists, joined, remove
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.open_output import open_output, write_file
 from keras_encdec.runtime.progress import Progress
@@ -130,6 +130,7 @@ def distill(
         - Wortsman et al., 2022, "Model soups" (arXiv 2203.05482): the average of several students
     """
     options = DistillationOptions.combined(options, values)
+    check_lists(model_dirs=model_dirs)
     given = source, target, dev_source, dev_target, test_source, test_target
     files = dict(zip(TEXTS, given, strict=True))
     check_test_sets(files)

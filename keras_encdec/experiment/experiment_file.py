@@ -24,7 +24,7 @@ from keras_encdec.formats.feature_weights import DECODER_FEATURES
 from keras_encdec.formats.nbest_line import parse_features, parse_nbest_line
 from keras_encdec.formats.record_reader import MalformedLine
 from keras_encdec.model_config import model_path, resolved_or_packaged
-from keras_encdec.runtime.files import is_file, is_url, resolved
+from keras_encdec.runtime.files import check_path, is_file, is_url, resolved
 from keras_encdec.runtime.input_lines import unequal_lines
 from keras_encdec.runtime.settings_files import check_exists, read_toml
 from keras_encdec.trainers.training_config import TrainingConfig
@@ -50,6 +50,7 @@ def load_experiment(name: str | os.PathLike[str]) -> ExperimentConfig:
     Raises:
         InputError: if the file cannot be read, or a setting cannot be used; the error names the section.
     """
+    check_path(name, "an experiment")
     name = os.fspath(name)
     path: FilePath = toml_files("keras_encdec.experiment", "experiments").get(name, name)
     expected = f"expected an experiment in TOML, or one of {', '.join(experiment_names())}"

@@ -33,6 +33,7 @@ from keras_encdec.models.log_probs import (
     token_log_probs,
 )
 from keras_encdec.registry import Registry
+from keras_encdec.runtime.files import check_path
 from keras_encdec.sparse_weights import dense_file
 
 
@@ -107,6 +108,7 @@ class TranslationModel(LikelihoodModel):
                 numbers of words, and for a trained model with further arguments.
             InputError: see `load_preset`.
         """
+        check_path(preset, "a preset")
         if os.path.isdir(preset):
             raise ValueError(
                 f"found the directory {str(preset)!r}, expected a preset; load a trained model by "

@@ -10,7 +10,7 @@ import re
 import reprlib
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import FilePath, InputError, explained
@@ -64,6 +64,17 @@ def check_path(path: object, what: str = "a file or folder") -> None:
     if not isinstance(path, str | os.PathLike):
         found = reprlib.repr(path)
         raise ConfigurationError("found %s in place of the path of %s, expected a str or a pathlib.Path", found, what)
+
+
+def check_lists(**lists: object) -> None:
+    """Checks that arguments, given by their names, are lists of paths. Each letter of a path would be taken for a path.
+
+    Raises:
+        ConfigurationError: a ValueError, for a path or another object in place of a list.
+    """
+    for name, paths in lists.items():
+        if isinstance(paths, str | bytes | os.PathLike) or not isinstance(paths, Iterable):
+            raise ConfigurationError("found %s=%s, expected a list of paths", name, reprlib.repr(paths))
 
 
 def check_local(path: FilePath, argument: str) -> None:

@@ -138,6 +138,13 @@ def test_wrong_arguments_are_refused():
     for source, message in (([3, 0, 2], "closed by one end"), ([9, 2], "ids below 9"), ([-1, 2], "ids below 9")):
         with pytest.raises(ValueError, match=message):
             Generator(model).generate([source])
+    for texts in (["le chat"], [["le", "chat"]]):
+        with pytest.raises(
+            ValueError, match="found the source .*, expected a sequence of ids; TextGenerator takes texts"
+        ):
+            Generator(model).generate(texts)
+    with pytest.raises(ValueError, match="found the model 'model', expected a Keras model; TextGenerator takes model"):
+        Generator("model")
     with pytest.raises(ValueError, match="found the source 3, expected a sequence"):
         Generator(model).generate(np.array([3, 2]))
     for limits in ({"max_length": -1}, {"max_length_factor": float("inf")}, {"max_length_factor": -1.0}):

@@ -271,3 +271,5 @@ def test_a_signal_during_training_ends_the_command(folder, eager, uncompiled, mo
 
 def test_the_packages_experiment_is_read_by_its_name():
     assert [row.published_gain for row in load_experiment("libreoffice").rows] == [None, 0.57, 1.34, 1.24]
+    with pytest.raises(ValueError, match="found None in place of the path of an experiment, expected a str or"):
+        load_experiment(None)

@@ -84,6 +84,8 @@ def test_numbers_that_lead_out_of_the_range_of_floats_are_refused(name, largest)
 
 
 def test_a_preset_with_an_unknown_name_is_an_error(tmp_path):
+    with pytest.raises(ValueError, match="found None in place of the path of a preset, expected a str or"):
+        TrainingConfig.from_preset(None)
     for text, expected in [
         ("[training]\nupdates = 1\nlerning_rate = 1.0\n", "'lerning_rate', expected one of .*learning_rate"),
         ("[data]\nwords = 1\n", "unknown hyper-parameter 'words'"),

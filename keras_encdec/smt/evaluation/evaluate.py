@@ -1,12 +1,14 @@
 """Scores the translations of systems, and tests which differences from a baseline are significant."""
 
 import dataclasses
+import reprlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from keras_encdec.configuration import ConfigurationError, check_choice, hyperparameter
 from keras_encdec.formats import FilePath
+from keras_encdec.runtime.files import check_lists
 from keras_encdec.smt.evaluation.corpus_metric import (
     METRICS,
     TOKENIZERS,
@@ -178,6 +180,11 @@ def evaluate(
     if BASELINE in systems and baseline:
         raise ConfigurationError("found a system named %s, expected this name for {baseline} only", BASELINE)
     options = EvaluationOptions.combined(options, values)
+    if not isinstance(systems, Mapping):
+        found = reprlib.repr(systems)
+        raise ConfigurationError("found systems=%s, expected a dict from the name of each system to its files", found)
+    check_lists(references=references, baseline=baseline)
+    check_lists(**systems)
     if not systems and not baseline:
         raise ConfigurationError("found neither {systems} nor {baseline}, expected translations to score")
     check_metrics(metrics)

@@ -12,7 +12,7 @@ from keras_encdec.errors import InputError, shortened
 from keras_encdec.formats import FilePath, InputLines, open_output, read_nbest_weights
 from keras_encdec.formats.feature_weights import Weights, check_weights, weights_text
 from keras_encdec.formats.moses_ini import replace_moses_weights
-from keras_encdec.runtime.files import check_can_be_read_again, check_distinct_files, is_url, joined
+from keras_encdec.runtime.files import check_can_be_read_again, check_distinct_files, check_lists, is_url, joined
 from keras_encdec.runtime.open_output import write_file
 from keras_encdec.runtime.unfinished import new_folder
 from keras_encdec.smt.evaluation.corpus_metric import TOKENIZERS, Array, CorpusMetric, read_references
@@ -105,6 +105,7 @@ def tune(
         print(tuning)
     """
     options = TuningOptions.combined(options, values)
+    check_lists(nbest=nbest, references=references, test_nbest=test_nbest, test_references=test_references)
     if bool(test_nbest) != bool(test_references):
         raise ConfigurationError("found {test_nbest} or {test_references} alone, expected both or neither")
     if options.moses_ini_out is not None and weights is None:

@@ -119,6 +119,16 @@ def test_files_of_other_lengths_and_wrong_arguments_are_refused(files):
     ):
         with pytest.raises(InputError, match=expected):
             evaluate(*arguments)
+    for arguments, found in (
+        ((str(files / "ref"), {"x": [files / "base.1"]}), "references='/.*, expected a list of paths"),
+        (([files / "ref"], {"x": files / "base.1"}), "x=.*, expected a list of paths"),
+        (
+            ([files / "ref"], [files / "base.1"]),
+            "systems=.*, expected a dict from the name of each system to its files",
+        ),
+    ):
+        with pytest.raises(ConfigurationError, match=f"found {found}"):
+            evaluate(*arguments)
     with pytest.raises(ConfigurationError, match="found trials=0, expected a whole number, 1 or more"):
         evaluate([files / "ref"], {}, [files / "base.1"], trials=0)
     with pytest.raises(ConfigurationError, match="found a system named baseline, expected this name for baseline only"):

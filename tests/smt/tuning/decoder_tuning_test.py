@@ -144,6 +144,8 @@ def test_lists_of_other_files_or_settings_are_made_anew(files, decoded):
 def test_unusable_arguments_are_reported(files):
     with pytest.raises(ConfigurationError, match="found rounds=0, expected a whole number, 1 or more"):
         tuned(files, rounds=0)
+    with pytest.raises(ConfigurationError, match="found references='text', expected a list of paths"):
+        tune_decoder(files / "source", "text", files / "table", files / "lm", files / "out")
     (files / "reference").write_text("w\n")
     with pytest.raises(InputError, match=r"found the id 1, expected ids from 0 to 0, as .*reference has 1 lines"):
         tuned(files, rounds=1)
