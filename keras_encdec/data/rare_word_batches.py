@@ -102,7 +102,7 @@ class RareWordBatches:
     rare words are local to the batch: the number of the shortlist's ids, plus the row in the three arrays together. On
     the target side each occurrence of a rare word is a row of `target_characters_10` and so on; `target_positions_10`
     and so on have its position, `row * width + column`, in "target", where the word is the unknown word. Rows that are
-    all 0 are padding.
+    all 0 are padding; a side without rare words has one.
 
     Where each shape is compiled, the arrays have the same numbers of rows in nearly all batches of the same widths of
     source and target, so that hardly more shapes are compiled than without characters.
@@ -112,7 +112,7 @@ class RareWordBatches:
         counted: iterable of the indices of batches, and their widths of source and target. In batches of the same
             widths, the number of rows is the largest number n of rare words in these batches plus 2 sqrt(n), two
             standard deviations if n is a Poisson variable; in other batches it is doubled as needed. Defaults to
-            `None`: the arrays have no rows of padding.
+            `None`: the arrays of a side with rare words have no rows of padding.
     """
 
     def __init__(self, pairs: PreparedPairs, counted: Iterable[tuple[Indices, tuple[int, int]]] | None = None) -> None:
@@ -147,7 +147,7 @@ def with_source_characters(
     """Returns sources with local ids, and the characters of their rare words; see `local_sources` for the arguments."""
     local = local_sources(source, first, spellings, min_rows, exact)
     keys = [characters_key("source", width) for width in SPELLING_WIDTHS]
-    return {"source": local.ids, **dict(zip(keys, local.characters, strict=True))}
+    return {"source": local.ids, **dict(zip(keys, _not_all_empty(local.characters), strict=True))}
 
 
 def with_target_characters(
@@ -163,8 +163,20 @@ def with_target_characters(
     positions = np.flatnonzero(target.ravel() >= first)
     words = target.ravel()[positions] - first
     batch = {"target": np.where(target >= first, UNKNOWN, target).astype(np.int32)}
-    for width, group in zip(SPELLING_WIDTHS, by_length(spellings[words], min_rows, exact), strict=True):
-        rows = np.zeros(len(group.characters), np.int32)
+    groups = by_length(spellings[words], min_rows, exact)
+    all_characters = _not_all_empty([group.characters for group in groups])
+    for width, group, characters in zip(SPELLING_WIDTHS, groups, all_characters, strict=True):
+        rows = np.zeros(len(characters), np.int32)
         rows[: len(group.indices)] = positions[group.indices]
-        batch[characters_key("target", width)], batch[positions_key(width)] = group.characters, rows
+        batch[characters_key("target", width)], batch[positions_key(width)] = characters, rows
     return batch
+
+
+def _not_all_empty(groups: Sequence[Ids]) -> list[Ids]:
+    """Adds a row of padding to the first array if all are empty.
+
+    The weights of the characters then have a gradient of 0. Without a gradient, an optimizer would not change its means
+    of these weights, except under JAX, and Keras would warn.
+    """
+    first, *others = groups
+    return [first if any(map(len, groups)) else np.zeros((1, first.shape[1]), first.dtype), *others]

@@ -36,6 +36,12 @@ def test_scores_and_gradients_are_the_oracles(path):
     assert_finite_differences(gradients, total, weights, **after_padding, tolerance=1e-5)
 
 
+def test_without_rare_words_the_weights_of_characters_have_gradients_of_zero():
+    gradients = gradients_by(to_symbols, hybrid(), **inputs_of([([3], [4])]))
+    unused = {name: array for name, array in gradients.items() if name.startswith(("reader", "speller"))}
+    assert unused and not any(array.any() for array in unused.values())
+
+
 def test_a_score_does_not_depend_on_the_batch_and_padding():
     model = hybrid(input_feeding=False)
     together = log_probs(model, PAIRS, width=9)
