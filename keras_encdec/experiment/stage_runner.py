@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from keras_encdec.errors import FilePath, InputError, explained
+from keras_encdec.formats.encodings import NotUTF8Error
 from keras_encdec.model_config import CONFIG, SOURCE_VOCABULARY, TARGET_VOCABULARY, WEIGHTS
 from keras_encdec.runtime.files import file_checksum, is_url, remove
 from keras_encdec.runtime.progress import Progress
@@ -282,11 +283,8 @@ def _run(stage: Stage, begun_record: Mapping[str, object], progress: StageProgre
             output.parent.mkdir(parents=True, exist_ok=True)
     try:
         result = dict(stage.run(progress) or {})
-    except InputError as error:
-        if "--encoding" not in error.remedy:
-            raise
-        # A stage has no encoding that could be declared.
-        raise InputError(error.found, error.expected, "convert the file to UTF-8", error.path, error.line) from None
+    except NotUTF8Error as error:
+        raise error.without_flag() from None
     # A training run that was resumed reports its whole duration.
     seconds = max(time.monotonic() - start, result.get("seconds", 0.0))
     return {**begun_record, "outputs": _checksums(stage), "seconds": round(seconds, 1), "result": result}

@@ -61,9 +61,7 @@ class FileEncoding:
             return self.decode(data)
         except UnicodeDecodeError as error:
             report = undecodable(error, path, line)
-            if not self._can_declare:
-                report = InputError(report.found, report.expected, "convert the file to UTF-8", path, line)
-            raise report from None
+            raise (report if self._can_declare else report.without_flag()) from None
 
     def texts(self, lines: InputLines) -> Iterator[str]:
         """Yields the lines of a file as text, without a byte-order mark and the carriage returns at the ends of lines.
@@ -123,11 +121,19 @@ def without_mark(raw: bytes, number: int) -> bytes:
     return raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
 
 
-def undecodable(error: UnicodeDecodeError, path: FilePath, line: int, remedy: str = "") -> InputError:
+class NotUTF8Error(InputError):
+    """Error about bytes that are not UTF-8; it says that `--encoding` declares another encoding."""
+
+    def without_flag(self) -> InputError:
+        """Returns the error for a user who cannot declare an encoding."""
+        return InputError(self.found, self.expected, "convert the file to UTF-8", self.path, self.line)
+
+
+def undecodable(error: UnicodeDecodeError, path: FilePath, line: int, remedy: str = "") -> NotUTF8Error:
     """Returns the error about bytes that are not UTF-8 in a line of a file without a declared encoding."""
     data, start = error.object, error.start
     around = data[max(0, start - 12) : start + 12].decode("ascii", "backslashreplace")
-    return InputError(
+    return NotUTF8Error(
         f'found bytes that are not UTF-8 (0x{data[start]:02x} in "{around}")',
         "expected UTF-8",
         f"name the file's encoding, such as --encoding=latin-1{remedy}",

@@ -4,7 +4,7 @@ import abc
 from collections.abc import Generator, Iterator
 from typing import Generic, NamedTuple, Self, TypeVar
 
-from keras_encdec.errors import FilePath
+from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding, undecodable
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.progress_state import count_error
@@ -71,7 +71,7 @@ class RecordReader(Generic[LineRecord]):
         lines = lines or self.lines
         remedy = f", or give --on_error=keep to {self.kept}" if self._on_error else ""
         if isinstance(error, UnicodeDecodeError):
-            problem = undecodable(error, lines.path, lines.line_number, remedy)
+            problem: InputError = undecodable(error, lines.path, lines.line_number, remedy)
         else:
             problem = lines.error(error.found, error.expected, f"{error.remedy(lines.line_number)}{remedy}")
         if self._on_error != "keep":

@@ -6,6 +6,7 @@ import pytest
 
 from keras_encdec.errors import InputError
 from keras_encdec.experiment.stage_runner import Stage, checksum, run_stages
+from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.runtime.progress import CountedWork, Progress
 
 CALLS = []
@@ -70,6 +71,21 @@ def test_a_stage_shows_its_progress(files):
     run_stages([stage], files / "records", progress=shown)
     assert steps == [(2, "words")]
     assert not run_stages([stage], files / "records", progress=shown)[0].was_run
+
+
+def decode_then_fail(text, output):
+    FileEncoding().decode_line(text.read_bytes(), text, 1)
+    raise InputError("found UTF-8", "", "leave --encoding out", text)
+
+
+def test_only_the_error_about_text_that_is_not_utf8_advises_to_convert_it(files):
+    """A stage has no encoding that could be declared."""
+    stage = Stage("fail", decode_then_fail, {"text": files / "a"}, {"output": files / "output"})
+    with pytest.raises(InputError, match="a: found UTF-8; leave --encoding out"):
+        run_stages([stage], files / "records")
+    (files / "a").write_bytes(b"caf\xe9")
+    with pytest.raises(InputError, match="a, line 1: found bytes that are not UTF-8 .*; convert the file to UTF-8"):
+        run_stages([stage], files / "records")
 
 
 def test_runs_each_stage_once(files):
