@@ -10,6 +10,9 @@ from keras_encdec.configuration import Configuration, ConfigurationError, hyperp
 from keras_encdec.pruning.pruning_options import SCHEME_HELP, SCHEMES
 from keras_encdec.trainers.training_data import TrainingData
 
+# The hyper-parameters that limit a training, and all that can end it.
+LIMITS = ("updates", "epochs", "minutes")
+ENDS = (*LIMITS, "patience", "patience_epochs")
 _CHO = "Cho et al., 2014, section 4.1"
 _LUONG = "Luong et al., 2015, section 4.1"
 
@@ -269,17 +272,17 @@ class TrainingConfig(Configuration):
         return self.model
 
     def check(self) -> None:
-        limits = self.updates, self.epochs, self.minutes
-        if limits == (None, None, None) and self.patience is None and self.patience_epochs is None:
+        if all(getattr(self, name) is None for name in ENDS):
             raise ConfigurationError(
                 "found nothing that says when the training ends; give one of {updates}, {epochs}, {minutes}, "
                 "{patience} and {patience_epochs}"
             )
-        if self.schedule in ("linear", "cosine") and limits == (None, None, None):
+        is_unlimited = all(getattr(self, name) is None for name in LIMITS)
+        if self.schedule in ("linear", "cosine") and is_unlimited:
             raise ConfigurationError(
                 "found {schedule}=%s, expected {updates}, {epochs} or {minutes} with it", self.schedule
             )
-        if self.gradual_pruning and limits == (None, None, None):
+        if self.gradual_pruning and is_unlimited:
             raise ConfigurationError(
                 "found {gradual_pruning} without an end, expected {updates}, {epochs} or {minutes} with it"
             )

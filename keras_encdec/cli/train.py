@@ -25,11 +25,9 @@ from keras_encdec.runtime.files import check_folder, is_url
 from keras_encdec.trained_model import TrainedModel
 from keras_encdec.trainers.settings_checks import check_has_zeros, check_initial_settings, check_resumed
 from keras_encdec.trainers.tasks import TrainingTasks
-from keras_encdec.trainers.training_config import TrainingConfig, check_together
+from keras_encdec.trainers.training_config import LIMITS, TrainingConfig, check_together
 from keras_encdec.trainers.training_data import TrainingData
 from keras_encdec.trainers.training_files import check_model_folder, has_checkpoint, has_prepared_pairs
-
-_ENDS = ("updates", "epochs", "minutes")
 
 
 def define_flags(flag_values: flags.FlagValues) -> None:
@@ -164,9 +162,11 @@ def _not_inherited(given: Mapping[str, object]) -> dict[str, object]:
 
     These are the pruning, and the end of training if the flags give another one.
     """
-    has_end = any(name in given for name in _ENDS)
+    has_end = any(name in given for name in LIMITS)
     parameters = TrainingConfig.hyperparameters()
-    return {each.name: each.default for each in parameters if each.group == "pruning" or has_end and each.name in _ENDS}
+    return {
+        each.name: each.default for each in parameters if each.group == "pruning" or has_end and each.name in LIMITS
+    }
 
 
 def _model_configurations() -> dict[str, type[Configuration]]:

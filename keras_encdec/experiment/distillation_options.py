@@ -11,7 +11,7 @@ from keras_encdec.errors import FilePath, InputError
 from keras_encdec.model_config import read_model_config
 from keras_encdec.task_options import ReplacementOptions
 from keras_encdec.trained_model import TrainedModel, check_direction, check_ensemble, check_has_source
-from keras_encdec.trainers.training_config import TrainingConfig
+from keras_encdec.trainers.training_config import ENDS, TrainingConfig
 
 # Settings of the training of a student that begins with the weights of its teacher or of the first student, in place of
 # those of the preset `student`, which are for random weights.
@@ -19,8 +19,6 @@ TRAINED_BEFORE = {"learning_rate": 0.001, "warmup_updates": 100}
 FROM_TEACHER_EPOCHS = 7
 # Length of the training of a student that begins with the weights of the first student, as a share of the first's.
 FURTHER_SHARE = 0.6
-# The hyper-parameters of a training that end it.
-_ENDS = ("updates", "epochs", "minutes", "patience", "patience_epochs")
 # The arguments of `distill` that are files.
 TEXTS = ("source", "target", "dev_source", "dev_target", "test_source", "test_target")
 
@@ -147,7 +145,7 @@ class DistillationOptions(ReplacementOptions):
     def _check_end(self, given: Mapping[str, object]) -> None:
         """Raises ConfigurationError if neither the preset nor the hyper-parameters given say when training ends."""
         settings = {**load_preset(self.preset).table(TrainingConfig, "training"), **given}
-        if all(settings.get(name) is None for name in _ENDS):
+        if all(settings.get(name) is None for name in ENDS):
             raise ConfigurationError(
                 "found nothing in {preset}=%s that says when the training ends; give one of {updates}, {epochs} and "
                 "{minutes}",
