@@ -87,7 +87,7 @@ class Tuning:
         elif not worse and self.best.score < self.initial_score:
             notices.append(
                 f"The lists in their own order have a better score ({self.metric} {self.initial_score:.2f}) than the "
-                f"weights that the search found ({self.best.score:.2f}); give the initial weights with --weights."
+                f"weights that the search found ({self.best.score:.2f}); begin with the weights that made the lists."
             )
         if self.hypotheses == self.sentences:
             notices.append("Every sentence has only one hypothesis, so all weights give the same result.")

@@ -222,6 +222,8 @@ def test_the_initial_weights_are_kept_if_the_search_finds_worse_ones(files, out,
     (files / "best").write_text("".join(NBEST.splitlines(True)[i] for i in (1, 0, 3, 2, 4)))
     tuning = tune([files / "best"], [files / "ref"], algorithm=algorithm)
     assert tuning.best.discarded_score is None and tuning.notices[0].startswith("The lists in their own order have a")
+    # Without the name of a flag, as experiments show the sentence, too.
+    assert tuning.notices[0].endswith("; begin with the weights that made the lists.")
 
 
 @pytest.mark.parametrize("algorithm", ["mert", "mira", "pro"])
