@@ -1,8 +1,9 @@
 """Prunes a trained model: sets its smallest weights to zero, and stores it in less space."""
 
 import dataclasses
+import warnings
 
-from keras_encdec.errors import FilePath
+from keras_encdec.errors import EncdecWarning, FilePath
 from keras_encdec.model_average import write_derived_model
 from keras_encdec.model_config import WEIGHTS, model_path
 from keras_encdec.model_directory import ModelDirectory
@@ -86,6 +87,9 @@ def prune_model(
     """
     options = PruningOptions.combined(options, values)
     check_absent(output)
+    if options.share == 1:
+        found = "found --share=1, which keeps only biases, so that a model computes the same for every input"
+        warnings.warn(EncdecWarning(f"{found}; give a smaller --share."), stacklevel=2)
     source = model_path(model_dir)
     directory = ModelDirectory.load(source)
     counts = zero_counts(directory.model).values()

@@ -1,5 +1,6 @@
 """Pruned model directories: every architecture, the files that are kept, and errors."""
 
+import contextlib
 import json
 import shutil
 
@@ -10,7 +11,7 @@ import toy_models
 from keras import ops
 
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.errors import InputError
+from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.model_config import replace_weights
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models import build_model
@@ -94,7 +95,8 @@ def test_a_model_stored_in_half_precision_stays_so(model, tmp_path):
 
 @pytest.mark.parametrize("share", [0, 1])
 def test_a_share_of_zero_and_of_one(model, tmp_path, share):
-    result = prune_model(model, tmp_path / "pruned", share=share)
+    with pytest.warns(EncdecWarning, match="=1, which keeps only biases") if share else contextlib.nullcontext():
+        result = prune_model(model, tmp_path / "pruned", share=share)
     assert result.share == share
     after = ModelDirectory.load(result.path).model
     assert np.isfinite(float(after.score([[4, 5, 2]], [[6, 2]])[0]))
