@@ -66,7 +66,9 @@ def _evaluate_alignments(aligned: Arguments, arguments: Arguments, options: Eval
 def _files_by_system(texts: Sequence[str], flag: str = "hypotheses") -> dict[str, list[str]]:
     systems: dict[str, list[str]] = {}
     for text in texts:
-        name, _, path = text.partition("=") if "=" in text else (text, "", text)
+        name, equals, path = text.partition("=")
+        if not equals or "/" in name:  # the equals sign belongs to a path, as in ./a=b
+            name = path = text
         if not name or not path:
             raise UsageError(f"--{flag}={text}: expected NAME=FILE, or a file.")
         systems.setdefault(name, []).append(path)
@@ -83,8 +85,8 @@ COMMAND = task_command(
             "Reference translations, one per line; may be given once for each of several references."
         ),
         "systems": Repeated(
-            "NAME=FILE, the translations of a system, one per line; the name may be left out. May be given several "
-            "times: files of one name are runs of one system, such as tunings with several seeds."
+            "NAME=FILE, the translations of a system, one per line; the name, which has no slash, may be left out. "
+            "May be given several times: files of one name are runs of one system, such as tunings with several seeds."
         ),
         "baseline": Repeated(
             "Translations that all systems are compared with; may be given once for each of several runs. Default: no "
@@ -93,7 +95,8 @@ COMMAND = task_command(
         "metrics": Repeated("Metric to compute: bleu, chrf or ter; may be given several times. Default: bleu."),
         "alignments": Repeated(
             "NAME=FILE, the word alignment of a system, in the format of Moses (i-j), of GIZA++ (A3) or of NAACL's "
-            "shared task; the name may be left out. May be given several times. Evaluated instead of translations."
+            "shared task; the name, which has no slash, may be left out. May be given several times. Evaluated "
+            "instead of translations."
         ),
         "reference_alignments": "With --alignments: reference links in one of these formats; i?j and P are possible.",
         "possible_alignments": "With --alignments: further links of the reference, all of them possible. Optional.",

@@ -26,6 +26,10 @@ def test_flags_are_passed_on(files):
     assert [len(system["scores"]) for system in bleu["systems"]] == [1, 2]
     done = succeed(in_process(COMMAND, f"--reference={files}/ref", f"--hypotheses={files}/one", "--tokenize=none"))
     assert f"{files}/one     1  100.00" in done.stdout and "tok:none" in done.stdout and not done.stderr
+    (files / "beam=4").mkdir()
+    path = (files / "two").rename(files / "beam=4" / "two")
+    done = succeed(in_process(COMMAND, f"--reference={files}/ref", f"--hypotheses={path}", f"--hypotheses=ours={path}"))
+    assert f"\n{path} " in done.stdout and "\nours " in done.stdout
     (files / "ref").write_text("l'eau\n")
     (files / "one").write_text("l&apos;eau\n")
     done = succeed(in_process(COMMAND, f"--reference={files}/ref", f"--hypotheses={files}/one"))
