@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from keras_encdec.export.scoring_graph import sequential_loop
 from keras_encdec.formats.encodings import UNESCAPING
-from keras_encdec.text.vocabulary import END, FIRST_WORD, LONGEST_WORD, PADDING, READ_CHARACTERS, UNKNOWN, Vocabulary
+from keras_encdec.text.vocabulary import END, FIRST_WORD, MAX_WORD_LENGTH, PADDING, READ_CHARACTERS, UNKNOWN, Vocabulary
 
 # The graph refuses a string with more bytes than this per allowed token, before it splits the string into words.
 BYTES_PER_TOKEN = 64
@@ -204,10 +204,10 @@ class CharacterIds:
         words = tf.strings.substr(words, 0, READ_CHARACTERS, unit="UTF8_CHAR")
         codes = tf.strings.unicode_decode(words, "UTF-8").to_tensor(NONE)
         codes = self._composition(codes)
-        codes = tf.pad(codes, [[0, 0], [0, LONGEST_WORD]], constant_values=NONE)[:, :LONGEST_WORD]
+        codes = tf.pad(codes, [[0, 0], [0, MAX_WORD_LENGTH]], constant_values=NONE)[:, :MAX_WORD_LENGTH]
         ids = tf.where(codes == NONE, PADDING, self._ids.lookup(codes))
         lengths = tf.math.count_nonzero(ids, axis=1, dtype=tf.int32)
-        return tf.pad(ids, [[0, 0], [0, 1]]) + END * tf.one_hot(lengths, LONGEST_WORD + 1, dtype=tf.int32)
+        return tf.pad(ids, [[0, 0], [0, 1]]) + END * tf.one_hot(lengths, MAX_WORD_LENGTH + 1, dtype=tf.int32)
 
     def words(self, ids: tf.Tensor) -> tf.Tensor:
         """Joins the characters of spellings without unknown characters: int32 `(n, t)` to strings `(n,)`."""

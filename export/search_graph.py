@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_encdec.backend.types import Encoded, Memory, SearchState, State, Structure
 from keras_encdec.decoding.sampler import Sampler
-from keras_encdec.decoding.search_batches import LENGTH_FACTOR, SHORTEST_LIMIT
+from keras_encdec.decoding.search_batches import LENGTH_FACTOR, MIN_LIMIT
 from keras_encdec.export.scoring_graph import Tensors, sequential_loop
 from keras_encdec.text.vocabulary import END, PADDING
 
@@ -26,7 +26,7 @@ def target_limits(lengths: tf.Tensor) -> tf.Tensor:
     Both numbers, of source tokens and of target tokens, count the end of sequence.
     """
     words = tf.cast(lengths - 1, tf.float32)
-    limits = tf.maximum(SHORTEST_LIMIT, tf.cast(tf.math.ceil(LENGTH_FACTOR * words), tf.int32)) + 1
+    limits = tf.maximum(MIN_LIMIT, tf.cast(tf.math.ceil(LENGTH_FACTOR * words), tf.int32)) + 1
     return tf.where(lengths > 1, limits, 1)
 
 

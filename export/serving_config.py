@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.export.version_description import MAX_TOKENS, WEIGHT_FORMS
-from keras_encdec.export.versions import LARGEST_VERSION
+from keras_encdec.export.versions import MAX_VERSION
 from keras_encdec.runtime.open_output import write_file
 from keras_encdec.task_options import ReplacementOptions, ShortlistOptions, TranslationOptions
 from keras_encdec.trained_model import TranslatingModel, check_can_replace_unknown, check_can_translate
@@ -127,7 +127,7 @@ class ExportOptions(ServingConfig):
         None,
         "Number of the version. Default: one more than the newest version.",
         minimum=1,
-        maximum=LARGEST_VERSION,
+        maximum=MAX_VERSION,
         group="versions and models.config",
     )
     model_name: str = hyperparameter("encdec", "Name of the model on the server.", group="versions and models.config")

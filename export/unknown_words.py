@@ -19,7 +19,7 @@ from keras_encdec.models.spelling_rules import SpellingRules
 from keras_encdec.text.tokenizer import CONTINUATION_MARK, WORD_START_MARK
 from keras_encdec.text.vocabulary import (
     FIRST_WORD,
-    LONGEST_WORD,
+    MAX_WORD_LENGTH,
     UNKNOWN,
     UNKNOWN_WORD,
     Vocabulary,
@@ -193,7 +193,7 @@ def spell_in_graph(
         text = tf.strings.join([tf.strings.as_string(key) for key in keys], separator=" ")
         word_inputs["seed"] = tf.strings.to_hash_bucket_fast(text, SEEDS)
     character_sampler = sampler.character_sampler() or BeamSampler(CHARACTER_BEAM)
-    limits = tf.fill(tf.shape(hypothesis), LONGEST_WORD)
+    limits = tf.fill(tf.shape(hypothesis), MAX_WORD_LENGTH)
     speller = _Speller(decoder.speller.decoder, rules)
     found = search_in_graph(
         speller, {"spelling": first}, tf.ones_like(hypothesis), limits, character_sampler, word_inputs

@@ -17,7 +17,7 @@ from keras_encdec.runtime.unfinished import temporary_folder_beside
 
 MODELS_CONFIG = "models.config"
 # The server's version numbers are signed 64-bit integers.
-LARGEST_VERSION = 2**63 - 1
+MAX_VERSION = 2**63 - 1
 
 
 def versions(export_dir: str | os.PathLike[str]) -> list[int]:
@@ -83,7 +83,7 @@ def check_new_version(export_dir: str | os.PathLike[str], version: int | None) -
         InputError: if that version exists, or its number is too small or too large for a server.
     """
     export_dir = pathlib.Path(export_dir)
-    if version is not None and not 1 <= version <= LARGEST_VERSION:
+    if version is not None and not 1 <= version <= MAX_VERSION:
         raise _out_of_range(version, export_dir)
     if version and os.path.lexists(export_dir / str(version)):
         raise _version_exists(export_dir / str(version))
@@ -153,7 +153,7 @@ def locked(folder: str | os.PathLike[str]) -> Iterator[None]:
 def _published(path: pathlib.Path, export_dir: pathlib.Path, version: int | None, above: int) -> int:
     with locked(export_dir):
         number = version or max([*versions(export_dir), above]) + 1
-        if number > LARGEST_VERSION:
+        if number > MAX_VERSION:
             raise _out_of_range(number, export_dir)
         if os.path.lexists(export_dir / str(number)):
             raise _version_exists(export_dir / str(number))
@@ -162,7 +162,7 @@ def _published(path: pathlib.Path, export_dir: pathlib.Path, version: int | None
 
 
 def _out_of_range(number: int, export_dir: pathlib.Path) -> InputError:
-    expected = f"expected 1 to {LARGEST_VERSION}"
+    expected = f"expected 1 to {MAX_VERSION}"
     return InputError(f"found {number} for the new version", expected, "give another --version", export_dir)
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 # Maximum number of characters of a value that an error shows.
-_LONGEST_VALUE = 300
+_MAX_VALUE_LENGTH = 300
 
 
 class ConfigurationError(ValueError):
@@ -140,8 +140,8 @@ class Hyperparameter:
             fits = self._fits(checked, self.type)
         if not fits:
             shown = repr(value)
-            if len(shown) > _LONGEST_VALUE:
-                shown = f"{shown[:_LONGEST_VALUE]}..."
+            if len(shown) > _MAX_VALUE_LENGTH:
+                shown = f"{shown[:_MAX_VALUE_LENGTH]}..."
             raise ConfigurationError(f"found {{{self.name}}}=%s, expected %s", shown, self.expectation)
         return checked
 

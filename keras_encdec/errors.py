@@ -8,9 +8,9 @@ from collections.abc import Iterator
 # Longer text is cut where an error quotes it.
 _MAX_QUOTED = 80
 # What was found and what was expected are cut if they are longer.
-_LONGEST_PART = 700
+_MAX_PART = 700
 # A path in a file's contents may have any length; a path of a file system has at most 4,096 bytes.
-_LONGEST_PATH = 1000
+_MAX_PATH = 1000
 
 
 def quoted(found: str | bytes) -> str:
@@ -72,13 +72,11 @@ class InputError(Exception):
         self.found, self.expected, self.remedy = found, expected, remedy
         self.path, self.line = path, line
         shown = "" if path is None else shown_path(f"{path}")
-        if len(shown) > _LONGEST_PATH:
-            shown = f"{shown[:_LONGEST_PATH]}..."
+        if len(shown) > _MAX_PATH:
+            shown = f"{shown[:_MAX_PATH]}..."
         place = shown if line is None else f"{shown}, line {line}"
         # A broken file may contain 70,000 characters in place of a short name.
-        sentence = ", ".join(
-            part[:_LONGEST_PART] + "..." * (len(part) > _LONGEST_PART) for part in (found, expected) if part
-        )
+        sentence = ", ".join(part[:_MAX_PART] + "..." * (len(part) > _MAX_PART) for part in (found, expected) if part)
         sentence = "; ".join(part for part in (sentence, remedy) if part)
         # Files and other programs may have put any characters into the sentence, and into the names of files.
         super().__init__(_printable(f"{place}: {sentence}." if place else f"{sentence}."))

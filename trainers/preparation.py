@@ -32,7 +32,7 @@ from keras_encdec.trainers.training_data import TrainingData
 from keras_encdec.trainers.training_files import PREPARED, data_before
 
 # Maximum number of words on a side of a pair in validation files, unless pairs to train on may be longer.
-LONGEST_VALIDATED = 1000
+MAX_VALIDATED_LENGTH = 1000
 # Folder of the model directory with the pairs of validation files.
 VALIDATION = "validation"
 # Maximum number of pairs whose target words `unigram_perplexity` counts.
@@ -194,7 +194,7 @@ def validation_batches(
 def _prepared_validation(
     config: TrainingConfig, data: TrainingData, directory: ModelDirectory, reporter: TrainingReporter
 ) -> PreparedPairs:
-    max_length = max(LONGEST_VALIDATED, data.max_length)
+    max_length = max(MAX_VALIDATED_LENGTH, data.max_length)
     reading = data.validation, data.validation_alignment, max_length, directory.tokenization
     with _open(config, data, *reading) as (records, reader):
         try:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.errors import EncdecWarning, FilePath
 from keras_encdec.export.client.model_server import ModelName, Server, ServerError
-from keras_encdec.export.versions import LARGEST_VERSION
+from keras_encdec.export.versions import MAX_VERSION
 from keras_encdec.formats import ColumnKind, format_names
 from keras_encdec.runtime.imports import check_extra
 from keras_encdec.scoring.scoring_options import ColumnOptions
@@ -39,7 +39,7 @@ class ConnectionOptions(Configuration):
         None,
         "Version of the model. Default: the server's choice, the latest.",
         minimum=1,
-        maximum=LARGEST_VERSION,
+        maximum=MAX_VERSION,
         group="server",
     )
     label: str | None = hyperparameter(None, "Label of the version, such as stable.", group="server")
@@ -130,7 +130,7 @@ def connect(address: str, model: ModelName, deadline: float = DEADLINE, connecti
 
 # Limits of the pauses after failed calls, in seconds: of the first pause, and of any pause. The limit doubles with each
 # failure, from the former to the latter.
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+_FIRST_PAUSE, _MAX_PAUSE = 0.1, 5.0
 
 
 def retrying(patience: float, closed: threading.Event | None = None, address: str = "") -> "tenacity.Retrying":
@@ -166,7 +166,7 @@ def retrying(patience: float, closed: threading.Event | None = None, address: st
 
     # Half of each pause is fixed and half is random. Without jitter, calls that failed at the same time would all be
     # repeated at the same time.
-    half, longest_half = _FIRST_PAUSE / 2, _LONGEST_PAUSE / 2
+    half, longest_half = _FIRST_PAUSE / 2, _MAX_PAUSE / 2
     pause = tenacity.wait_exponential(half, longest_half) + tenacity.wait_random_exponential(half, longest_half)
     return tenacity.Retrying(
         retry=tenacity.retry_if_exception(lambda error: isinstance(error, ServerError) and error.code == "UNAVAILABLE"),

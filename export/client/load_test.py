@@ -19,7 +19,7 @@ from keras_encdec.formats import FilePath, pair_format
 from keras_encdec.formats.pair_format import WordPair
 
 # Number of pairs read from the input; the requests repeat them.
-LARGEST_SAMPLE = 10_000
+MAX_SAMPLE = 10_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +84,7 @@ def measure_server(
     options = ClientOptions.combined(options, values)
     file_format = pair_format(options.format)
     with file_format.open_reader(input, None, options.encoding, options.on_error) as reader:
-        records = [record for record in itertools.islice(reader, LARGEST_SAMPLE) if not record.problem]
+        records = [record for record in itertools.islice(reader, MAX_SAMPLE) if not record.problem]
     if not records:
         raise InputError("found no pairs", "expected pairs to send", "", input)
     with connected_to_version(server, options, input) as pinned:

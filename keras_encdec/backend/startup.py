@@ -29,7 +29,7 @@ _START_UP = re.compile(rb"WARNING: All log messages before absl::|[IWE]\d{4} |\d
 CACHE_SWITCH = "ENCDEC_COMPILATION_CACHE"
 # Maximum size of the cache in bytes. JAX removes the least recently used programs; TensorFlow's oldest programs are
 # removed at each start.
-LARGEST_CACHE = 1 << 29
+MAX_CACHE_BYTES = 1 << 29
 # Libraries that Keras imports in a `try` statement: it runs without them.
 _OPTIONAL = ("IPython", "matplotlib", "pandas", "sklearn")
 # Further optional libraries of each backend: TensorFlow, for example, runs without JAX and SciPy.
@@ -164,11 +164,11 @@ def keep_compiled_programs() -> None:
         return
     if backend == "tensorflow":
         if " " not in str(folder):  # the variable holds flags divided by spaces
-            _remove_oldest(folder, LARGEST_CACHE)
+            _remove_oldest(folder, MAX_CACHE_BYTES)
             os.environ["TF_XLA_FLAGS"] = f"{flags} {_TENSORFLOW_CACHE}={folder}".strip()
         return
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
-    os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(LARGEST_CACHE))
+    os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(MAX_CACHE_BYTES))
     # The many small programs for a few lines are kept, too: by default JAX keeps none that took less than a second.
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")

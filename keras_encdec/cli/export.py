@@ -8,7 +8,7 @@ from keras_encdec.cli.process import say
 from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.export.serving_config import ExportOptions
-from keras_encdec.export.versions import LARGEST_VERSION, check_new_version
+from keras_encdec.export.versions import MAX_VERSION, check_new_version
 from keras_encdec.runtime.files import is_url, joined
 from keras_encdec.runtime.imports import check_extra
 from keras_encdec.trained_model import NOT_SERVED, TrainedModel, check_has_source
@@ -25,14 +25,14 @@ class ExportCommandOptions(ExportOptions):
         None,
         "Export nothing: move the label `stable` in models.config to this version, to publish or roll back.",
         minimum=1,
-        maximum=LARGEST_VERSION,
+        maximum=MAX_VERSION,
         group="versions and models.config",
     )
     remove_version: int | None = hyperparameter(
         None,
         "Export nothing: remove this version and its labels in models.config. The stable version cannot be removed.",
         minimum=1,
-        maximum=LARGEST_VERSION,
+        maximum=MAX_VERSION,
         group="versions and models.config",
     )
 

@@ -19,9 +19,9 @@ from keras_encdec.text.vocabulary import END, FIRST_WORD, PADDING
 Value = TypeVar("Value")
 
 # Maximum target length per source word, and the limit in words for sources of a word or two, which may need more.
-LENGTH_FACTOR, SHORTEST_LIMIT = 1.5, 10
+LENGTH_FACTOR, MIN_LIMIT = 1.5, 10
 # Higher limits are reduced to this number of words, as a search allocates memory for its limit.
-LONGEST_LIMIT = 100_000
+MAX_LIMIT = 100_000
 
 # Maximum number of target sequences in a batch, unless a single source needs more.
 MAX_ROWS = 768
@@ -201,9 +201,9 @@ def target_limit(source_length: int, max_length_factor: float = LENGTH_FACTOR, m
     (100001, 100001)
     """
     if max_length is not None:
-        return min(max_length, LONGEST_LIMIT) + 1
-    longest = min(max_length_factor * source_length, LONGEST_LIMIT)
-    return max(SHORTEST_LIMIT, math.ceil(longest)) + 1 if source_length else 1
+        return min(max_length, MAX_LIMIT) + 1
+    longest = min(max_length_factor * source_length, MAX_LIMIT)
+    return max(MIN_LIMIT, math.ceil(longest)) + 1 if source_length else 1
 
 
 def _unpadded(source: Sequence[int] | np.ndarray, ids: int) -> list[int]:

@@ -22,7 +22,7 @@ from keras_encdec.models.spelling_rules import SpellingRules
 from keras_encdec.models.word_tables import NO_TABLES, WordTables
 from keras_encdec.task_options import TRANSLATION_WEIGHT
 from keras_encdec.text.lexical_shortlist import SourceTranslations
-from keras_encdec.text.vocabulary import END, FIRST_WORD, LONGEST_WORD, UNKNOWN
+from keras_encdec.text.vocabulary import END, FIRST_WORD, MAX_WORD_LENGTH, UNKNOWN
 
 # Maximum number of hypotheses, and of words, that are spelled together.
 MAX_HYPOTHESES, MAX_WORDS = 64, 256
@@ -156,7 +156,7 @@ class UnknownSpeller:
             # Random numbers depend on the source, the sample and the position.
             places = unknown[start : start + MAX_WORDS]
             draws = [((requests.input_indices[i] + 1) << 40) + (rank << 20) + column for i, rank, column in places]
-            limits = np.array([LONGEST_WORD] * len(part) + [2] * (rows - len(part)))
+            limits = np.array([MAX_WORD_LENGTH] * len(part) + [2] * (rows - len(part)))
             batch = SearchBatch(range(rows), first, limits, draws + [0] * (rows - len(part)))
             found = Search(self._functions, sampler, batch).run()
             spelled = [hypotheses[0] for hypotheses in found[: len(part)]]

@@ -10,7 +10,7 @@ from keras_encdec.data.alignment import DEFAULT_ALIGNER, DEFAULT_SYMMETRIZATION
 from keras_encdec.datasets import libreoffice_en_fr
 from keras_encdec.smt.decoder.decoding_options import DecodingOptions
 from keras_encdec.smt.extraction.extraction_options import ExtractionOptions
-from keras_encdec.smt.ngrams.ngram_estimation import LARGEST_ORDER, NgramOptions
+from keras_encdec.smt.ngrams.ngram_estimation import MAX_ORDER, NgramOptions
 from keras_encdec.smt.tuning.decoder_tuning import DecoderTuningOptions
 from keras_encdec.smt.tuning.tune import TuningOptions
 from keras_encdec.trainers.training_config import TrainingConfig, check_together
@@ -126,11 +126,11 @@ class BaselineConfig(Configuration):
         for name in _REQUIRED[self.system]:
             if not getattr(self, name):
                 raise ConfigurationError(f"found {{system}}=%s without {{{name}}}, expected both", self.system)
-        if self.system == "decoder" and self.ngram_order > LARGEST_ORDER:
+        if self.system == "decoder" and self.ngram_order > MAX_ORDER:
             raise ConfigurationError(
                 "found {ngram_order}=%d with {system}=decoder, expected at most %d, which KenLM reads",
                 self.ngram_order,
-                LARGEST_ORDER,
+                MAX_ORDER,
             )
         for name in self.changed():
             systems = _USED_BY.get(name, SYSTEMS)

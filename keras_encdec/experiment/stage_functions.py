@@ -13,7 +13,7 @@ from keras_encdec.runtime.progress import Progress, counted
 from keras_encdec.runtime.settings_files import Json, write_json
 from keras_encdec.scoring.score_file import score_file
 from keras_encdec.scoring.scoring_options import ScoringOptions
-from keras_encdec.smt.decoder.decoding_options import LONGEST_SENTENCE
+from keras_encdec.smt.decoder.decoding_options import MAX_SENTENCE_LENGTH
 from keras_encdec.smt.decoder.phrase_decoder import decode_nbest
 from keras_encdec.smt.evaluation.evaluate import EvaluationOptions, evaluate
 from keras_encdec.smt.extraction.extract import extract_phrase_table
@@ -30,7 +30,7 @@ from keras_encdec.trainers.training_data import TrainingData
 # because Moses handles unknown words differently.
 MAX_WITHOUT_PHRASES = 0.05
 # An experiment has no setting for this limit, and a long sentence would stop it.
-_DECODING = {"max_sentence_length": LONGEST_SENTENCE}
+_DECODING = {"max_sentence_length": MAX_SENTENCE_LENGTH}
 
 
 class TrainingStopped(Exception):

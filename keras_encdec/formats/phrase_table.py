@@ -90,7 +90,7 @@ def log_score(score: float) -> float:
 
 
 # e^88 is the largest power of e, with an integer exponent, that is finite in single precision, which Moses uses.
-_HIGHEST_COUNT = 88
+_MAX_COUNT = 88
 
 
 def format_probability(log_probability: float) -> str:
@@ -138,7 +138,7 @@ def format_exponential(count: int) -> str:
     """
     if count < 0:
         raise ValueError(f"found the count {count}, expected 0 or more")
-    return f"{math.exp(min(count, _HIGHEST_COUNT)):.6g}"
+    return f"{math.exp(min(count, _MAX_COUNT)):.6g}"
 
 
 class PhraseTableRecord(NamedTuple):

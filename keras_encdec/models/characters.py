@@ -12,7 +12,7 @@ from keras_encdec.layers.recurrence import run_recurrence
 from keras_encdec.models.log_probs import SPECIAL_IDS, sequence_log_probs, token_log_probs
 from keras_encdec.models.recurrent_decoder import RecurrentDecoder
 from keras_encdec.models.recurrent_layers import dense, recurrent_cell, uniform
-from keras_encdec.text.vocabulary import LONGEST_WORD
+from keras_encdec.text.vocabulary import MAX_WORD_LENGTH
 
 # Low enough that its exp is 0, and finite, so that no gradient becomes NaN.
 _IMPOSSIBLE = -1e9
@@ -234,7 +234,7 @@ class Speller(keras.layers.Layer):
         return ops.tanh(self.context_projection(context) + self.state_projection(hidden))
 
     def call(self, first: Tensor, characters: Tensor) -> Tensor:
-        characters = characters[:, :LONGEST_WORD]  # after so many characters, the end mark is certain
+        characters = characters[:, :MAX_WORD_LENGTH]  # after so many characters, the end mark is certain
         logits = self.decoder(self.decoder.previous_words(characters), {"spelling": first})
         return sequence_log_probs(token_log_probs(logits, characters))
 

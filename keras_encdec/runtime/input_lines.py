@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _BLOCK = 1 << 17
 # Longer than any line of text. Without a limit, a file that is not text could be read into memory as one line.
-_LONGEST_LINE = 1 << 26
+_MAX_LINE_LENGTH = 1 << 26
 _MANY_LINES = 1 << 15
 
 
@@ -210,7 +210,7 @@ class InputLines:
         self._bytes_of_last_line = (
             len(block) - block.rfind(b"\n") - 1 if count else self._bytes_of_last_line + len(block)
         )
-        if self._bytes_of_last_line > _LONGEST_LINE:
+        if self._bytes_of_last_line > _MAX_LINE_LENGTH:
             raise self._too_long(self.line_number + self._lines_ahead + 1)
 
     def _check_read_once(self) -> None:
@@ -248,7 +248,7 @@ class InputLines:
             else:
                 pending.append(block)
                 held += len(block)
-                if held > _LONGEST_LINE:
+                if held > _MAX_LINE_LENGTH:
                     raise self._too_long(number + 1)
             block = self._read()
         rest = b"".join(pending)
@@ -258,7 +258,7 @@ class InputLines:
             yield rest
 
     def _too_long(self, line: int) -> InputError:
-        found = f"found a line of more than {_LONGEST_LINE >> 20} MiB"
+        found = f"found a line of more than {_MAX_LINE_LENGTH >> 20} MiB"
         return self.error(found, "expected lines of text", "name a text file, plain or gzipped", line)
 
 

@@ -94,7 +94,7 @@ class NgramDecoder(keras.layers.Layer):
 
 
 # The largest integer that a row of ids is packed into.
-LARGEST_PACKED = 2**62
+MAX_PACKED = 2**62
 
 
 class DistinctNgrams:
@@ -138,7 +138,7 @@ def _numbered(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     packed, values = np.zeros(len(rows), np.int64), 1
     for column in rows.T:
         base = int(column.max(initial=0)) + 1
-        if values * base > LARGEST_PACKED:
+        if values * base > MAX_PACKED:
             # Replaces the packed integers with small numbers, to make room for more columns.
             packed = np.unique(packed, return_inverse=True)[1]
             values = int(packed.max(initial=0)) + 1
@@ -147,7 +147,7 @@ def _numbered(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 # Contexts per batch, and the smallest batch, for few contexts.
-LARGEST_BATCH, SMALLEST_BATCH = 1024, 64
+MAX_BATCH, MIN_BATCH = 1024, 64
 # Batches of contexts in a group; it has up to twice as many batches of n-grams.
 BATCHES_PER_GROUP = 16
 
@@ -175,8 +175,8 @@ class NgramGroup:
 
 def cut_ngrams(ngrams: DistinctNgrams) -> Iterator[NgramGroup]:
     """Cuts n-grams into groups, in their order. A context whose n-grams are in two groups is computed in both."""
-    size = LARGEST_BATCH
-    while size > SMALLEST_BATCH and len(ngrams.contexts) < size:
+    size = MAX_BATCH
+    while size > MIN_BATCH and len(ngrams.contexts) < size:
         size //= 4
     start = 0
     while start < len(ngrams.words):

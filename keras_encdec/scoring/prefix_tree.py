@@ -85,7 +85,7 @@ def assign_batches(parents: np.ndarray, heights: np.ndarray, size: int) -> tuple
 
 # Most and fewest states per batch, and the longest sequence for the largest batch. Batches of 1024 take the least time
 # per state; long sequences have too few states at each step to fill them.
-LARGEST_BATCH, SMALLEST_BATCH, LONGEST_OF_LARGEST = 1024, 64, 16
+MAX_BATCH, MIN_BATCH, MAX_LENGTH_OF_MAX_BATCH = 1024, 64, 16
 # With batches of one node, TensorFlow's XLA copies whole tables at every step, which takes 40 times as long.
 MIN_NODES = 2
 
@@ -107,7 +107,7 @@ class NodeBatches:
 
     def __init__(self, tree: PrefixTree, size: int, slots: int) -> None:
         tallest = int(tree.heights.max()) + 1
-        while size > SMALLEST_BATCH and len(tree.ids) < size * tallest:
+        while size > MIN_BATCH and len(tree.ids) < size * tallest:
             size //= 4
         self.size = size
         self.slots, self.used = assign_batches(tree.parents, tree.heights, size)
@@ -129,5 +129,5 @@ class NodeBatches:
 
 def largest_batch(longest: int | np.ndarray) -> np.ndarray:
     """Returns the maximum number of nodes of a batch for sequences of this length: int or int array."""
-    quarterings = np.maximum(0, np.ceil(np.log2(longest / LONGEST_OF_LARGEST) / 2)).astype(np.int64)
-    return np.maximum(MIN_NODES, LARGEST_BATCH // 4**quarterings)
+    quarterings = np.maximum(0, np.ceil(np.log2(longest / MAX_LENGTH_OF_MAX_BATCH) / 2)).astype(np.int64)
+    return np.maximum(MIN_NODES, MAX_BATCH // 4**quarterings)

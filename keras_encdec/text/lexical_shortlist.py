@@ -13,7 +13,7 @@ from keras_encdec.formats.encodings import FileEncoding, unescape
 from keras_encdec.task_options import FREQUENT_WORDS, SHORTLIST_WORDS
 from keras_encdec.text.vocabulary import (
     FIRST_WORD,
-    LONGEST_WORD,
+    MAX_WORD_LENGTH,
     UNKNOWN,
     Vocabulary,
     characters_of,
@@ -158,7 +158,7 @@ class RareTranslations:
         return SourceTranslations(spelled(found, self._characters), probabilities)
 
     def _is_spelled(self, word: str) -> bool:
-        if word in self._shortlist or len(word) >= LONGEST_WORD or characters_of(word) != word:
+        if word in self._shortlist or len(word) >= MAX_WORD_LENGTH or characters_of(word) != word:
             return False
         return bool(word) and UNKNOWN not in self._characters.encode(word)
 

@@ -22,12 +22,12 @@ PADDING, UNKNOWN, END = 0, 1, 2
 UNKNOWN_WORD = "<unk>"
 FIRST_WORD = 3
 #: Maximum number of characters of a word that are read or spelled; the rest of a longer word is cut off.
-LONGEST_WORD = 50
+MAX_WORD_LENGTH = 50
 #: Width of a spelling: the characters and the end mark.
-SPELLING_WIDTH = LONGEST_WORD + 1
-# Maximum number of code points of a word that are normalized, to bound the time. It exceeds `LONGEST_WORD` because
+SPELLING_WIDTH = MAX_WORD_LENGTH + 1
+# Maximum number of code points of a word that are normalized, to bound the time. It exceeds `MAX_WORD_LENGTH` because
 # normalization may compose several code points to one character.
-READ_CHARACTERS = 20 * LONGEST_WORD
+READ_CHARACTERS = 20 * MAX_WORD_LENGTH
 
 
 class _Ids(dict[str, int]):
@@ -169,7 +169,7 @@ def characters_of(word: str) -> str:
     >>> [len(characters_of(word)) for word in ("e\u0301te\u0301", "a" * 10_000)]
     [3, 50]
     """
-    return unicodedata.normalize("NFC", word[:READ_CHARACTERS])[:LONGEST_WORD]
+    return unicodedata.normalize("NFC", word[:READ_CHARACTERS])[:MAX_WORD_LENGTH]
 
 
 def spelled(words: Iterable[str], characters: Vocabulary) -> "npt.NDArray[np.int32]":
@@ -263,10 +263,10 @@ class OpenVocabulary:
 
 
 #: Aligned words at a larger distance are treated as not aligned.
-LONGEST_DISTANCE = 7
+MAX_DISTANCE = 7
 NO_POSITION_WORD = "unkpos_null"
 #: "unkpos_-7" to "unkpos_7", and "unkpos_null".
-POSITION_WORDS = (*(f"unkpos_{d}" for d in range(-LONGEST_DISTANCE, LONGEST_DISTANCE + 1)), NO_POSITION_WORD)
+POSITION_WORDS = (*(f"unkpos_{d}" for d in range(-MAX_DISTANCE, MAX_DISTANCE + 1)), NO_POSITION_WORD)
 _BEGINNING = "unkpos_"
 _POSITION_WORD = re.compile(rf"{_BEGINNING}(-?\d+)")
 
@@ -317,7 +317,7 @@ def position_word_indices(links: Iterable[tuple[int, int]], target_words: int) -
     distances: list[int | None] = [None] * target_words
     for i, j in links:
         distance, before = j - i, distances[j]
-        if abs(distance) <= LONGEST_DISTANCE and (before is None or (abs(distance), i) < (abs(before), j - before)):
+        if abs(distance) <= MAX_DISTANCE and (before is None or (abs(distance), i) < (abs(before), j - before)):
             distances[j] = distance
     null = len(POSITION_WORDS) - 1
-    return [null if distance is None else distance + LONGEST_DISTANCE for distance in distances]
+    return [null if distance is None else distance + MAX_DISTANCE for distance in distances]

@@ -73,7 +73,7 @@ Schema: TypeAlias = Mapping[str, JSON]
 
 # A page sends its own name in this field, so that its newer requests replace its older ones.
 PAGE = "page"
-LONGEST_NAME = 64
+MAX_NAME_LENGTH = 64
 # Larger requests would keep other users waiting.
 MAX_BEAMS, MAX_SAMPLES, MAX_NEIGHBOURS = 32, 200, 50
 
@@ -120,7 +120,7 @@ class Field:
             raise InputError(f"found half a surrogate pair in {self.name}", "expected Unicode text")
 
     def _longest(self, limits: RequestLimits) -> int:
-        return LONGEST_NAME if self.name == PAGE else limits.max_characters
+        return MAX_NAME_LENGTH if self.name == PAGE else limits.max_characters
 
 
 @dataclasses.dataclass(frozen=True)

@@ -159,7 +159,7 @@ def test_the_users_settings_of_the_cache_are_kept(monkeypatch, tmp_path):
 def test_tensorflow_keeps_programs_in_a_folder_of_bounded_size(monkeypatch, tmp_path):
     environment = {"XDG_CACHE_HOME": str(tmp_path), "KERAS_BACKEND": "tensorflow", "TF_XLA_FLAGS": "--flag=1"}
     monkeypatch.setattr(os, "environ", {**os.environ, **environment})
-    monkeypatch.setattr(startup, "LARGEST_CACHE", 25)
+    monkeypatch.setattr(startup, "MAX_CACHE_BYTES", 25)
     folder = cache_folder()
     folder.mkdir(parents=True)
     for age in range(4):

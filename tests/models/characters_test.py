@@ -49,7 +49,7 @@ def test_a_score_does_not_depend_on_the_batch_and_padding():
 
 
 def test_probabilities_of_all_spellings_sum_to_one(monkeypatch):
-    monkeypatch.setattr("keras_encdec.models.characters.LONGEST_WORD", 3)
+    monkeypatch.setattr("keras_encdec.models.characters.MAX_WORD_LENGTH", 3)
     speller = hybrid().decoder.speller
     spellings = [[*word, 2][:3] for length in range(4) for word in itertools.product((1, 3, 4, 5), repeat=length)]
     first = np.broadcast_to(np.float32([0.3, -0.2, 0.9, -0.5, 0.1]), (len(spellings), 5))

@@ -245,7 +245,7 @@ def test_a_missing_file_and_a_directory_are_reported(tmp_path):
 
 
 def test_a_file_without_lines_is_refused_before_it_fills_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("keras_encdec.runtime.input_lines._LONGEST_LINE", 1 << 20)
+    monkeypatch.setattr("keras_encdec.runtime.input_lines._MAX_LINE_LENGTH", 1 << 20)
     (tmp_path / "blob").write_bytes(b"short\n" + bytes(3 << 20))
     with pytest.raises(InputError, match="line 2: found a line of more than 1 MiB, expected lines of text"):
         read(tmp_path / "blob")

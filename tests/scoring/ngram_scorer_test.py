@@ -47,7 +47,7 @@ def pairs_of(targets):
 @pytest.mark.usefixtures("uncompiled", "with_table")
 @pytest.mark.parametrize("size, batches", [(1024, 16), (3, 4)], ids=["one group", "many groups"])
 def test_scores_equal_the_models_and_each_ngram_is_computed_once(model, monkeypatch, size, batches):
-    for name, value in (("LARGEST_BATCH", size), ("SMALLEST_BATCH", size), ("BATCHES_PER_GROUP", batches)):
+    for name, value in (("MAX_BATCH", size), ("MIN_BATCH", size), ("BATCHES_PER_GROUP", batches)):
         monkeypatch.setattr(ngram_scorer, name, value)
     targets = random_targets(60)
     scorer = Scorer(model)
@@ -115,7 +115,7 @@ def test_ids_that_the_model_does_not_have_are_refused(model):
 
 @pytest.mark.parametrize("largest", [2**62, 100], ids=["packed at once", "packed in steps"])
 def test_distinct_ngrams_are_the_same_as_in_a_set_of_tuples(monkeypatch, largest):
-    monkeypatch.setattr(ngram_scorer, "LARGEST_PACKED", largest)
+    monkeypatch.setattr(ngram_scorer, "MAX_PACKED", largest)
     random = np.random.default_rng(0)
     rows = random.integers(1, 6, (50, 9)) * (np.arange(9) < random.integers(1, 10, (50, 1)))
     ngrams = DistinctNgrams(rows, 3)

@@ -208,7 +208,7 @@ class Section:
 
 
 # Maximum number of characters of a label; the rest is cut off.
-LONGEST_LABEL = 100
+MAX_LABEL_LENGTH = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -279,7 +279,7 @@ def _column(labels: Sequence[str]) -> dict[str, str | None]:
 
 def _line(label: str) -> str:
     label = " ".join(utf8(label).decode().split())
-    return label if len(label) <= LONGEST_LABEL else f"{label[: LONGEST_LABEL - 1]}…"
+    return label if len(label) <= MAX_LABEL_LENGTH else f"{label[: MAX_LABEL_LENGTH - 1]}…"
 
 
 def packed(numbers: np.ndarray, dtype: type) -> str:

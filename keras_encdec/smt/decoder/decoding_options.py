@@ -19,7 +19,7 @@ from keras_encdec.runtime.progress import counted
 from keras_encdec.task_options import EncodingOption, ShardOptions
 
 # Ranking derivations recurses once for each phrase. More phrases would exceed Python's recursion limit.
-LONGEST_SENTENCE = 500
+MAX_SENTENCE_LENGTH = 500
 # The value of the feature `UnknownWordPenalty0` for each unknown word, as in Moses.
 UNKNOWN_WORD_VALUE = -100.0
 # The weights with which Moses begins tuning. Each score of the phrase table has the weight 0.2.
@@ -58,7 +58,7 @@ class DecodingOptions(EncodingOption, ShardOptions):
         minimum=0,
     )
     max_sentence_length: int = hyperparameter(
-        100, "Maximum number of words in a sentence; a longer one is an error.", minimum=1, maximum=LONGEST_SENTENCE
+        100, "Maximum number of words in a sentence; a longer one is an error.", minimum=1, maximum=MAX_SENTENCE_LENGTH
     )
 
     @property

@@ -24,12 +24,17 @@ from keras_encdec.runtime.shards import Shard, ShardResult
 from keras_encdec.runtime.unfinished import temporary_folder
 from keras_encdec.runtime.workers import available_processors, in_order, processes
 from keras_encdec.smt.decoder.decoding_options import (
-    LONGEST_SENTENCE,
+    MAX_SENTENCE_LENGTH,
     DecoderWeights,
     DecodingOptions,
     initial_weights,
 )
-from keras_encdec.smt.decoder.phrase_options import LONGEST_PHRASE, PhraseTable, TranslationOptionFinder, read_phrases
+from keras_encdec.smt.decoder.phrase_options import (
+    MAX_SOURCE_PHRASE,
+    PhraseTable,
+    TranslationOptionFinder,
+    read_phrases,
+)
 from keras_encdec.smt.decoder.phrase_search import PhraseSearch
 from keras_encdec.smt.decoder.phrase_translation import PhraseTranslation, distinct_derivations
 from keras_encdec.smt.ngrams.ngram_model import NgramModel, check_ngram_model
@@ -177,7 +182,7 @@ def decode_nbest(
 def _sentences(source: FilePath, options: DecodingOptions) -> list[list[str]]:
     """Reads the words of all sentences; raises InputError for a sentence that is too long."""
     sentences = [model_words(line) for line in read_sentences(source, options.encoding)]
-    raise_limit = "raise --max_sentence_length, or " * (options.max_sentence_length < LONGEST_SENTENCE)
+    raise_limit = "raise --max_sentence_length, or " * (options.max_sentence_length < MAX_SENTENCE_LENGTH)
     for number, words in enumerate(sentences, start=1):
         if len(words) > options.max_sentence_length:
             raise InputError(
@@ -199,7 +204,7 @@ def _phrases(
     progress: ShowProgress,
 ) -> tuple[PhraseTable, DecoderWeights]:
     """Reads the phrases of the table that occur in the sentences, and checks the weights at the first line."""
-    sources = OccurringPhrases(sentences, LONGEST_PHRASE)
+    sources = OccurringPhrases(sentences, MAX_SOURCE_PHRASE)
     with PhraseTableReader(path, encoding) as reader, progress(reader.lines, "phrase pairs") as shown:
         records = iter(reader)
         first = next(records)

@@ -17,7 +17,7 @@ from keras_encdec.smt.occurring_phrases import OccurringPhrases
 LN_10 = math.log(10)
 _SPECIAL = frozenset({UNKNOWN.decode(), SENTENCE_BEGIN.decode(), SENTENCE_END.decode()})
 # Number of words in the longest source phrases, as in Moses.
-LONGEST_PHRASE = 20
+MAX_SOURCE_PHRASE = 20
 
 # Maps a source phrase, not escaped, to its targets, escaped, with ln of their scores.
 PhraseTable = Mapping[str, Sequence[tuple[str, tuple[float, ...]]]]
@@ -94,7 +94,7 @@ class TranslationOptionFinder:
         """
         spans = {}
         for start in range(len(words)):
-            for end in range(start + 1, min(start + LONGEST_PHRASE, len(words)) + 1):
+            for end in range(start + 1, min(start + MAX_SOURCE_PHRASE, len(words)) + 1):
                 source = " ".join(words[start:end])
                 options = self._of_phrase(source)
                 if not options and end == start + 1:

@@ -31,7 +31,7 @@ _LOG10_ZERO = -99.0
 
 
 #: The largest order of the models that KenLM reads as it is usually built, such as the package `kenlm`.
-LARGEST_ORDER = 6
+MAX_ORDER = 6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +40,7 @@ class NgramOptions(EncodingOption):
 
     order: int = hyperparameter(
         5,
-        f"Number of words in the longest n-grams. KenLM reads models from order 2 on, usually up to {LARGEST_ORDER}.",
+        f"Number of words in the longest n-grams. KenLM reads models from order 2 on, usually up to {MAX_ORDER}.",
         minimum=2,
     )
     min_count: int = hyperparameter(
@@ -69,10 +69,10 @@ class NgramSummary(FileSummary):
     @property
     def notices(self) -> list[str]:
         """Sentences for the user about what is needed to read the file."""
-        if (order := len(self.ngrams)) > LARGEST_ORDER:
+        if (order := len(self.ngrams)) > MAX_ORDER:
             return [
-                f"Commands read this file with KenLM, which is usually built for orders up to {LARGEST_ORDER}, not "
-                f"{order}; for them, give --order={LARGEST_ORDER} or less."
+                f"Commands read this file with KenLM, which is usually built for orders up to {MAX_ORDER}, not "
+                f"{order}; for them, give --order={MAX_ORDER} or less."
             ]
         if importlib.util.find_spec("kenlm"):
             return []

@@ -85,7 +85,7 @@ def _directions(spread: Array, rng: np.random.Generator) -> Array:
 
 ROUNDS = 30
 # C in the paper.
-LONGEST_STEP = 0.01
+MAX_STEP = 0.01
 # Factor by which the counts of the preceding sentences decay with every sentence.
 _DECAY = 0.999
 
@@ -95,7 +95,7 @@ def mira(
     weights: Array,
     rng: np.random.Generator,
     rounds: int = ROUNDS,
-    longest_step: float = LONGEST_STEP,
+    longest_step: float = MAX_STEP,
 ) -> Array:
     """Moves the weights, sentence by sentence, towards hope hypotheses and away from fear hypotheses.
 
