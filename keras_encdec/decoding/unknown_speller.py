@@ -115,19 +115,26 @@ class UnknownSpeller:
         table: "_Translations | None",
     ) -> list[list[Hypothesis]]:
         """Spells the unknown words of all hypotheses, and keeps their order; see `spelled`."""
-        unknown = [
-            (index, rank, column)
-            for index, hypotheses in enumerate(results)
-            for rank, hypothesis in enumerate(hypotheses)
-            for column, number in enumerate(hypothesis.ids)
-            if number == UNKNOWN
-        ]
+        unknown: list[tuple[int, int, int]] = []
+        # Hypotheses of a beam share most of their words. Unknown words after the same words have the same spelling,
+        # unless it is drawn.
+        prefixes: dict[tuple[object, int], int] = {}
+        first: dict[int, tuple[int, int, int]] = {}
+        for index, hypotheses in enumerate(results):
+            for rank, hypothesis in enumerate(hypotheses):
+                prefix: object = (index, rank if sampler.needs_draws else 0)
+                for column, number in enumerate(hypothesis.ids):
+                    prefix = prefixes.setdefault((prefix, number), len(prefixes))
+                    if number == UNKNOWN:
+                        unknown.append((index, rank, prefix))
+                        first.setdefault(prefix, (index, rank, column))
         spelled = [list(hypotheses) for hypotheses in results]
         if not unknown:
             return spelled
-        found = self._spellings(unknown, results, requests, character_sampler, table)
-        for (index, rank, _), word in zip(unknown, found, strict=True):
-            before = spelled[index][rank]
+        found = self._spellings(list(first.values()), results, requests, character_sampler, table)
+        words = dict(zip(first, found, strict=True))
+        for index, rank, prefix in unknown:
+            word, before = words[prefix], spelled[index][rank]
             ranked_by = word.log_prob if table is None else word.score
             spelled[index][rank] = before._replace(
                 log_prob=before.log_prob + word.log_prob,

@@ -11,9 +11,10 @@ from hybrid_toys import hybrid, ids_of
 from recurrent_toys import padded
 
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.decoding import BeamSampler, Generator, GreedySampler, RandomSampler
+from keras_encdec.decoding import BeamSampler, Generator, GreedySampler, RandomSampler, unknown_speller
 from keras_encdec.decoding.file_generator import MosesNBestWriter
 from keras_encdec.decoding.generation_options import GenerationOptions, check_together
+from keras_encdec.decoding.search import Search
 from keras_encdec.decoding.text_generator import TextHypothesis
 from keras_encdec.decoding.unknown_speller import LOWEST_LOG_PROB, _Translations
 from keras_encdec.models.spelling_rules import SpellingRules
@@ -97,6 +98,25 @@ def test_the_best_are_chosen_among_all_spelled_hypotheses_of_the_beam(most):
         assert [each.spellings for each in few] == [each.spellings for each in many[:most]]
         assert [each.ids for each in few] == [each.ids for each in many[:most]]
         np.testing.assert_allclose([each.score for each in few], [each.score for each in many[:most]], atol=1e-4)
+
+
+def test_unknown_words_after_the_same_words_are_spelled_once(generator, monkeypatch):
+    asked = []
+
+    def search(functions, sampler, batch):
+        asked.append(np.count_nonzero(batch.limits > 2))  # the others fill up the batch
+        return Search(functions, sampler, batch)
+
+    monkeypatch.setattr(unknown_speller, "Search", search)
+    results = generator.generate(SOURCES, BeamSampler(6, 6), spellings=SPELLINGS, max_length=4)
+    places = [
+        (source, each.ids[: column + 1])
+        for source, hypotheses in enumerate(results)
+        for each in hypotheses
+        for column, number in enumerate(each.ids)
+        if number == UNKNOWN
+    ]
+    assert sum(asked) == len(set(places)) < len(places)
 
 
 def spelled_words(characters, sampler, generator):
