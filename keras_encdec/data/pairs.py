@@ -119,8 +119,7 @@ def open_aligned_pairs(
             Defaults to `False`.
         max_length: int. Maximum number of words of a side for `align`. Longer pairs get no links, like pairs with an
             empty side. Defaults to `None`: that of the aligner, and an `EncdecWarning` if there are longer pairs.
-        progress: called with the lines, the rounds of alignment or the pairs, and the unit that is counted, as each
-            step begins. Defaults to `Progress`, which shows nothing.
+        progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
 
     Yields:
         tuple: an iterator of `(source words, target words, links)`, malformed lines left out, and the reader, as

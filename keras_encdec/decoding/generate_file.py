@@ -95,8 +95,7 @@ def generate_file(
         output: file to write, gzipped if its name ends in .gz. Defaults to "-", standard output.
         sampler: Sampler, or the name of a registered one, with its default options. Defaults to "beam".
         options: GenerationOptions. Defaults to `None`: the defaults.
-        progress: function that takes the InputLines of the input and returns a Progress, such as `ReadingProgress`.
-            Defaults to `Progress`, which shows nothing.
+        progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         show: function that is called with sentences for the user before the processing of shards starts. Defaults to
             `None`.
         **values: options by name, which override those in `options`.

@@ -111,8 +111,7 @@ def distill(
         begun: function that is called with a Stage and the number of all stages before each stage that runs. Defaults
             to one that does nothing.
         ended: function that is called with a StageResult after each stage. Defaults to one that does nothing.
-        progress: function that makes the Progress of each step, such as `ReadingProgress`. Defaults to `Progress`,
-            which shows nothing.
+        progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         training, model: dicts. Hyper-parameters that override the preset's. Defaults to none.
         **values: options by name, which override those in `options`.
 

@@ -171,8 +171,7 @@ def run_stages(
         records: directory of the records, made if it is missing.
         begun: function that is called with each Stage before it runs. Defaults to one that does nothing.
         ended: function that is called with a StageResult after each stage. Defaults to one that does nothing.
-        progress: function that makes the Progress of each step of a stage, such as `ReadingProgress`. Defaults to
-            `Progress`, which shows nothing.
+        progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
 
     Returns:
         list of StageResult, one for each stage.

@@ -50,8 +50,9 @@ class CountedWork:
 class Progress:
     """Counts lines and shows nothing; the default of every job.
 
-    A job creates it for the file that it reads, calls `add` for the lines done, and closes it at the end. Subclasses
-    show the progress.
+    A job calls its argument `progress`, this class or a function, at the beginning of each step with the file that it
+    reads, and some jobs also with what they count. It calls `add` of the result for the lines done, and closes it at
+    the end. Subclasses show the progress.
 
     Args:
         lines: CountedInput that is being read, such as InputLines.

@@ -254,8 +254,7 @@ def write_scored_lines(
         lines: InputLines that the windows are read from.
         outputs: list of binary files, open for writing, one for each list of lines that the scorer returns.
         side_by_side: int. Number of windows that are scored at the same time.
-        progress: function that takes `lines` and returns the Progress that counts the written lines. Defaults to
-            `Progress`.
+        progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
 
     Returns:
         Progress, which has counted the written lines.

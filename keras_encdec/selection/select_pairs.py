@@ -117,8 +117,7 @@ def select_pairs(
         scores: file to write a line to for each pair read: source, target, score, and the cross-entropies (nats per
             token) that it is computed from, in the order of `models` above, separated by tabs. A pair without a score
             gets -inf. Optional.
-        progress: function that takes the InputLines that are read and returns a Progress, such as
-            `ReadingProgress`. Defaults to `Progress`, which shows nothing.
+        progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         show: function that is called with sentences for the user before the processing of shards starts. Defaults to
             `None`.
         **values: options by name, which override those in `options`.

@@ -146,8 +146,7 @@ def decode_nbest(
             counts as 1. Defaults to `initial_weights`.
         options: DecodingOptions. Defaults to `None`: those of the command.
         other_weights: dict from feature to list of float; they replace those of the same names in `weights`. Optional.
-        progress: function that takes the work to be counted and the name of its units, and returns a Progress, such
-            as `ReadingProgress`. It is called for each step. Defaults to `Progress`, which shows nothing.
+        progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         show: function that is called with sentences for the user before the processing of shards starts. Defaults to
             `None`.
         **values: options by name, which override those in `options`.

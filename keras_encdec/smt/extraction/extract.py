@@ -112,8 +112,7 @@ def extract_phrase_table(
         source: the source sentences of parallel text. Optional.
         alignment: file of links as Moses writes them, `0-0 1-2`, a line for each line of the text. Defaults to
             `None`: the sentences are aligned.
-        progress: function that takes the work to be counted and the name of its units, and returns a Progress, such
-            as `ReadingProgress`. It is called for each step. Defaults to `Progress`, which shows nothing.
+        progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.
 
     Raises:

@@ -77,8 +77,7 @@ def add_ngram_posteriors(
             format="moses_nbest". It may be the same list as `input`, whose totals then give the probabilities.
         output: file to write, gzipped if its name ends in .gz. "-" means standard output.
         options: PosteriorOptions. Defaults to `None`: those of the command.
-        progress: function that takes the InputLines that are read and returns a Progress, such as
-            `ReadingProgress`. Defaults to `Progress`, which shows nothing.
+        progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.
 
     Raises:

@@ -137,8 +137,7 @@ def add_phrase_features(
             `None`: `{"RNN0": [5]}`, the score that `encdec-score` adds to Moses's four.
         options: PhraseFeatureOptions. Defaults to `None`: those of the command. With `on_error="keep"`, see
             `lowest_sum` for a sentence if the phrases of none of its hypotheses are found.
-        progress: function that takes InputLines, first those of the table, then those of the list, and returns a
-            Progress, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
+        progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.
 
     Raises:

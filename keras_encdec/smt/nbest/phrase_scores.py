@@ -116,7 +116,7 @@ def read_phrase_scores(
         min_scores: int. Minimum number of scores on each line. Defaults to `1`.
         encoding: str. The table's encoding. Defaults to `None`: UTF-8, and other bytes are an error.
         on_error: str. "stop" raises at a malformed line, "keep" leaves it out and counts it. Defaults to "stop".
-        progress: function that takes the InputLines that are read and returns a Progress. Defaults to `Progress`.
+        progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
 
     Returns:
         PhraseScores. As in Moses, ln of a score is at least -100.

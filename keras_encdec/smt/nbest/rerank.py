@@ -83,8 +83,7 @@ def rerank(
             order.
         other_weights: dict from feature name to list of float; they replace those of the same names in `weights`.
             Optional.
-        progress: function that takes the InputLines that are read and returns a Progress, such as
-            `ReadingProgress`. Defaults to `Progress`, which shows nothing.
+        progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.
 
     Raises:

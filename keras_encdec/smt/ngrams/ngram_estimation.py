@@ -125,8 +125,7 @@ def estimate_ngrams(
         options: NgramOptions. Defaults to `None`: those of the command.
         vocabulary: text, or list of words, whose words the model has; `min_count` then refers to this file. Defaults to
             `None`: `input` itself.
-        progress: function that takes the InputLines that are read and the name of the units, and returns a Progress,
-            such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
+        progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.
 
     Raises:

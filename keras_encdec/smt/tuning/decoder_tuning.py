@@ -130,7 +130,7 @@ def tune_decoder(
         options: DecoderTuningOptions. Defaults to `None`, MERT for BLEU in at most 8 rounds.
         decoding: DecodingOptions. Defaults to `None`: those of `encdec-decode`.
         report: function that is called with each TuningRound when it is done. Defaults to one that does nothing.
-        progress: see `decode_nbest`. Defaults to `Progress`, which shows nothing.
+        progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         **values: options of either kind by name, such as `rounds` or `pop_limit`, which override those given above.
 
     Raises:
