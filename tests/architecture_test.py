@@ -86,7 +86,7 @@ def at_import(body):
         yield node
         for inner in ("body", "orelse", "finalbody", "handlers"):
             if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                yield from at_import([one for one in getattr(node, inner, []) if isinstance(one, ast.AST)])
+                yield from at_import([child for child in getattr(node, inner, []) if isinstance(child, ast.AST)])
 
 
 def room(module):
@@ -142,7 +142,7 @@ def test_imports_in_functions_and_by_names_in_strings_run_the_same_way():
             for node in ast.walk(block)
             if hasattr(node, "lineno")
         }
-        late = [one for one in imports(tree, everywhere=True, apart_from=hints)] + by_name
+        late = [imported for imported in imports(tree, everywhere=True, apart_from=hints)] + by_name
         for imported in late:
             inside = imported.startswith("keras_encdec.") and room(name)
             if inside and RANK[room(imported)] > RANK[room(name)]:
@@ -207,15 +207,17 @@ def public_functions():
                 yield path, node
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 methods = [inner for inner in node.body if isinstance(inner, ast.FunctionDef)]
-                yield from ((path, one) for one in methods if one.name == "__init__" or not one.name.startswith("_"))
+                yield from (
+                    (path, method) for method in methods if method.name == "__init__" or not method.name.startswith("_")
+                )
 
 
 def test_public_functions_have_type_hints():
     bare = []
     for path, node in public_functions():
         arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-        arguments = [one for one in arguments if one.arg not in ("self", "cls")]
-        if any(one.annotation is None for one in arguments) or node.returns is None:
+        arguments = [argument for argument in arguments if argument.arg not in ("self", "cls")]
+        if any(argument.annotation is None for argument in arguments) or node.returns is None:
             bare.append(f"{path}:{node.lineno} {node.name}")
     assert not bare, "\n".join(bare)
 

@@ -59,7 +59,7 @@ def test_backends_slower_in_bfloat16_are_left_out_and_reported(run, monkeypatch,
     measured = {(row["dtype"], row["who"]) for row in results["rows"]}
     assert {who for dtype, who in measured if dtype == "bfloat16"} == {"tensorflow", "keras peer"}
     assert {who for dtype, who in measured if dtype == "float32"} == {*LIMITS["float32"], "torch peer", "keras peer"}
-    assert [one[-1] for one in asked if "precision" in one] == ["tensorflow"]
+    assert [command[-1] for command in asked if "precision" in command] == ["tensorflow"]
 
 
 def test_results_say_where_and_with_what_they_were_measured(run, monkeypatch, tmp_path):

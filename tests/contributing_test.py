@@ -188,7 +188,7 @@ def test_a_format_is_trained_on_and_written_with_scores(parts, window_model, fil
     columns = [line.split("\t") for line in (files / "scored.tsv").read_text(encoding="utf-8").splitlines()]
     added = [name for name in objects[0] if name not in ("source", "target")]
     assert len(added) == 2
-    assert [one[added[0]] for one in objects] == pytest.approx([float(cells[2]) for cells in columns], abs=1e-4)
+    assert [scored[added[0]] for scored in objects] == pytest.approx([float(cells[2]) for cells in columns], abs=1e-4)
     (files / "wrong.jsonl").write_text('{"source": "a", "target": "b"}\n[]\n', encoding="utf-8")
     with pytest.raises(InputError, match="wrong.jsonl.*2"):
         score_file(window_model, files / "wrong.jsonl", files / "no.jsonl", format="json_lines")

@@ -64,8 +64,8 @@ def test_bleu_by_length():
     whole, bins = bleu_by_length(lengths, translations, references, bins=3)
     expected = sacrebleu.corpus_bleu(translations, [references], tokenize="none", force=True).score
     assert whole == pytest.approx(expected)
-    assert [(one.shortest, one.longest, one.sentences) for one in bins] == [(4, 4, 4), (6, 6, 4), (9, 12, 4)]
-    assert [one.words for one in bins] == ["4", "6", "9–12"]
+    assert [(bin_.shortest, bin_.longest, bin_.sentences) for bin_ in bins] == [(4, 4, 4), (6, 6, 4), (9, 12, 4)]
+    assert [bin_.words for bin_ in bins] == ["4", "6", "9–12"]
     first = sacrebleu.corpus_bleu(translations[:4], [references[:4]], tokenize="none", force=True).score
     assert bins[0].bleu == pytest.approx(first)
 

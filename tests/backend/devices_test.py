@@ -47,7 +47,7 @@ def warned(dtype):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         warn_if_slow(dtype)
-    return [str(one.message) for one in caught if one.category is EncdecWarning]
+    return [str(warning.message) for warning in caught if warning.category is EncdecWarning]
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_dropout_draws_other_numbers_on_each_device(shared):
 
         state = keras.ops.convert_to_tensor([7, 9], "uint32")
         drawn = [_of_replica(state, replica) for replica in range(DEVICES)]
-        assert [one.numpy().tolist() for one in drawn] == [[7, 9], [8, 9]]
+        assert [numbers.numpy().tolist() for numbers in drawn] == [[7, 9], [8, 9]]
         assert _of_replica(drawn[1], 1, -1).numpy().tolist() == [7, 9]
 
 

@@ -45,7 +45,7 @@ def test_flags_are_passed_on(files):
     assert first.startswith("seed 1: ") and second.startswith("seed 2: ") and ", test " in first
     assert gap.startswith("1 sentence without hypotheses, counted as empty translations; check that")
     found = json.loads((files / "json").read_text())
-    assert found["algorithm"] == "mira" and [one["seed"] for one in found["tuned"]] == [1, 2]
+    assert found["algorithm"] == "mira" and [tuned["seed"] for tuned in found["tuned"]] == [1, 2]
     assert (files / "moses_ini").read_text().startswith("[weight]\nLM0= ") and (files / "weights").exists()
     assert (files / "all_weights" / "weights.2").exists()
 

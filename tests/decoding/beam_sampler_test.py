@@ -28,8 +28,8 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_of_all(length_penalty):
         ranks = scores / ((5 + np.array([len(ids) for ids in every])) / 6) ** length_penalty
         order = np.argsort(-ranks)
         assert len(found) == len(every)
-        np.testing.assert_allclose([one.log_prob for one in found], scores[order], atol=1e-4)
-        np.testing.assert_allclose([one.score for one in found], ranks[order], atol=1e-4)
+        np.testing.assert_allclose([hypothesis.log_prob for hypothesis in found], scores[order], atol=1e-4)
+        np.testing.assert_allclose([hypothesis.score for hypothesis in found], ranks[order], atol=1e-4)
         assert found[0].ids == every[order[0]]
 
 
@@ -47,11 +47,11 @@ def test_a_search_is_not_over_while_a_longer_sequence_may_rank_higher():
 def test_the_log_probability_is_that_of_the_models_score():
     model, _ = toy(target_words=40, seed=1)
     found = Generator(model).generate(SOURCES, BeamSampler(6, num_best=6))
-    pairs = [(source, one.ids) for source, some in zip(SOURCES, found, strict=True) for one in some]
+    pairs = [(source, hypothesis.ids) for source, some in zip(SOURCES, found, strict=True) for hypothesis in some]
     assert len(pairs) == 6 * len(SOURCES) == len({(tuple(source), ids) for source, ids in pairs})
     expected = Scorer(model).score(pairs)
-    np.testing.assert_allclose([one.log_prob for some in found for one in some], expected, atol=1e-4)
-    assert all(list(some) == sorted(some, key=lambda one: -one.score) for some in found)
+    np.testing.assert_allclose([hypothesis.log_prob for some in found for hypothesis in some], expected, atol=1e-4)
+    assert all(list(some) == sorted(some, key=lambda hypothesis: -hypothesis.score) for some in found)
 
 
 @pytest.mark.usefixtures("uncompiled")
@@ -93,12 +93,12 @@ def test_suppressing_the_unknown_word_leaves_the_scores_unchanged():
     weights["readout.b_G"][1] = 3.0
     model.decoder.readout.output_bias.assign(weights["readout.b_G"])
     with_it = Generator(model).generate(SOURCES, BeamSampler(4, num_best=4))
-    assert any(1 in one.ids for some in with_it for one in some)
+    assert any(1 in hypothesis.ids for some in with_it for hypothesis in some)
     without = Generator(model).generate(SOURCES, BeamSampler(4, num_best=4, suppress_unknown=True))
-    assert not any(1 in one.ids for some in without for one in some)
-    pairs = [(source, one.ids) for source, some in zip(SOURCES, without, strict=True) for one in some]
+    assert not any(1 in hypothesis.ids for some in without for hypothesis in some)
+    pairs = [(source, hypothesis.ids) for source, some in zip(SOURCES, without, strict=True) for hypothesis in some]
     np.testing.assert_allclose(
-        [one.log_prob for some in without for one in some], Scorer(model).score(pairs), atol=1e-4
+        [hypothesis.log_prob for some in without for hypothesis in some], Scorer(model).score(pairs), atol=1e-4
     )
 
 

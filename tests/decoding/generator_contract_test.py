@@ -45,8 +45,10 @@ def test_a_wide_beam_finds_the_best_of_all_sequences(models, expected):
     found = Generator(models[0]).generate(SOURCES, BeamSampler(40, num_best=5), max_length=LONGEST)
     for source, hypotheses in zip(SOURCES, found, strict=True):
         best = ranked(expected[0], source)[:5]
-        assert [one.ids for one in hypotheses] == [ids for _, ids in best]
-        np.testing.assert_allclose([one.log_prob for one in hypotheses], [log_prob for log_prob, _ in best], atol=1e-4)
+        assert [hypothesis.ids for hypothesis in hypotheses] == [ids for _, ids in best]
+        np.testing.assert_allclose(
+            [hypothesis.log_prob for hypothesis in hypotheses], [log_prob for log_prob, _ in best], atol=1e-4
+        )
 
 
 def test_greedy_takes_the_most_probable_word_each_time(models, expected):
@@ -63,8 +65,8 @@ def test_samples_have_the_probabilities_of_the_model(models, expected):
     found = Generator(models[0]).generate(SOURCES, RandomSampler(20, seed=3), max_length=LONGEST)
     for source, samples in zip(SOURCES, found, strict=True):
         assert len(samples) == 20
-        for one in samples:
-            assert one.log_prob == pytest.approx(total(expected[0], source, one.ids), abs=1e-4)
+        for sample in samples:
+            assert sample.log_prob == pytest.approx(total(expected[0], source, sample.ids), abs=1e-4)
 
 
 @pytest.mark.parametrize("average", ["arithmetic", "geometric"])

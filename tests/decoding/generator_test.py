@@ -26,7 +26,7 @@ def test_a_source_gets_the_same_alone_and_among_others(monkeypatch):
     together = several.generate(sources, sampler)
     for source, expected in zip(sources, together, strict=True):
         [alone] = several.generate([source], sampler)
-        assert [one.ids for one in alone] == [one.ids for one in expected]
+        assert [hypothesis.ids for hypothesis in alone] == [hypothesis.ids for hypothesis in expected]
         np.testing.assert_allclose([o.log_prob for o in alone], [o.log_prob for o in expected], atol=1e-5)
 
 
@@ -57,7 +57,7 @@ def test_the_target_of_an_empty_source_is_empty():
     model, _ = toy(target_words=12)
     for sampler in ("greedy", BeamSampler(3, num_best=3), RandomSampler(4)):
         [[found, *others], _] = Generator(model).generate([[2], [3, 2]], sampler)
-        assert found.ids == (2,) and {one.ids for one in others} <= {(2,)}
+        assert found.ids == (2,) and {hypothesis.ids for hypothesis in others} <= {(2,)}
         assert found.log_prob == pytest.approx(float(ops.convert_to_numpy(model.score([[2]], [[2]]))[0]), abs=1e-5)
 
 
@@ -101,7 +101,7 @@ def test_an_ensemble_averages_the_probabilities_of_each_word(average):
 
     ensemble = Generator(models, weights, average)
     [found] = ensemble.generate([source], BeamSampler(90, num_best=90))
-    scores = {one.ids: one.log_prob for one in found}
+    scores = {hypothesis.ids: hypothesis.log_prob for hypothesis in found}
     for ids in every[:5]:  # of one word or none
         assert scores[ids] == pytest.approx(log_prob(ids), abs=1e-4)
 

@@ -94,8 +94,10 @@ def test_samples_have_the_models_score_and_end_within_the_limit():
     model, _ = toy(target_words=30, seed=6)
     sources = [[3, 2], [4] * 20 + [2]]
     found = Generator(model).generate(sources, RandomSampler(40, temperature=3.0), max_length_factor=0.5)
-    pairs = [(source, one.ids) for source, some in zip(sources, found, strict=True) for one in some]
-    np.testing.assert_allclose([one.log_prob for some in found for one in some], Scorer(model).score(pairs), atol=1e-4)
+    pairs = [(source, sample.ids) for source, some in zip(sources, found, strict=True) for sample in some]
+    np.testing.assert_allclose(
+        [sample.log_prob for some in found for sample in some], Scorer(model).score(pairs), atol=1e-4
+    )
     assert all(ids[-1] == 2 and len(ids) <= 11 for _, ids in pairs) and max(len(ids) for _, ids in pairs) == 11
 
 
@@ -108,7 +110,7 @@ def test_samples_depend_on_the_seed_and_the_sources_number_alone():
     assert together == generator.generate(sources, sampler, max_length=4)
     assert together[0] != together[2], "equal sources are drawn for separately"
     [alone] = generator.generate(sources[2:], sampler, first=2, max_length=4)
-    assert [one.ids for one in alone] == [one.ids for one in together[2]]
+    assert [hypothesis.ids for hypothesis in alone] == [hypothesis.ids for hypothesis in together[2]]
     assert generator.generate(sources, RandomSampler(8, seed=4), max_length=4) != together
 
 
@@ -116,7 +118,7 @@ def test_samples_are_the_same_on_every_backend():
     model, _ = toy(target_words=30, seed=7)
     sampler = RandomSampler(2, top_k=9, top_p=0.9, seed=3)
     found = Generator(model).generate([[3, 2], [4, 5, 6, 2]], sampler, max_length=4)
-    assert [[one.ids for one in some] for some in found] == SAMPLES
+    assert [[sample.ids for sample in some] for some in found] == SAMPLES
 
 
 @pytest.mark.usefixtures("uncompiled")
@@ -125,14 +127,14 @@ def test_samples_of_the_lowest_temperature_are_those_of_greedy_search(temperatur
     model, _ = toy(target_words=30, seed=7)
     [[greedy]] = Generator(model).generate([SOURCE])
     [samples] = Generator(model).generate([SOURCE], RandomSampler(5, temperature=temperature))
-    assert {one.ids for one in samples} == {greedy.ids}
+    assert {sample.ids for sample in samples} == {greedy.ids}
 
 
 @pytest.mark.usefixtures("uncompiled")
 def test_at_the_highest_temperature_all_words_are_equally_frequent():
     model, _ = toy(target_words=30, seed=7)
     [samples] = Generator(model).generate([SOURCE], RandomSampler(NUMBER, temperature=1e30), max_length=1)
-    counts = collections.Counter(one.ids[0] for one in samples)
+    counts = collections.Counter(sample.ids[0] for sample in samples)
     probabilities = np.append([0.0], np.full(32, 1 / 32))
     statistic, bound = chi_squared(counts, probabilities)
     assert statistic < bound

@@ -53,9 +53,9 @@ def with_bias(model, words):
 
 
 def assert_alike(hypotheses, expected, atol=1e-5):
-    assert [one.ids for one in hypotheses] == [one.ids for one in expected]
+    assert [hypothesis.ids for hypothesis in hypotheses] == [hypothesis.ids for hypothesis in expected]
     for name in ("log_prob", "score"):
-        values = ([getattr(one, name) for one in each] for each in (hypotheses, expected))
+        values = ([getattr(hypothesis, name) for hypothesis in each] for each in (hypotheses, expected))
         np.testing.assert_allclose(*values, atol=atol)
 
 
@@ -66,7 +66,7 @@ def test_the_other_words_are_impossible(model, biased, lists, sampler):
     for index, source in enumerate(SOURCES):
         [alone] = Generator(biased[index]).generate([source], sampler, max_length=6)
         # A model that makes words impossible ranks impossible continuations last, instead of leaving them out.
-        assert_alike(together[index], [one for one in alone if one.log_prob > -1e8])
+        assert_alike(together[index], [hypothesis for hypothesis in alone if hypothesis.log_prob > -1e8])
 
 
 @pytest.mark.usefixtures("uncompiled")
@@ -87,7 +87,7 @@ def test_a_source_gets_the_same_alone_and_among_others(model, lists, sampler):
     for index, (source, words) in enumerate(zip(SOURCES, lists, strict=True)):
         [alone] = generator.generate([source], sampler, max_length=6, candidates=[words], first=index)
         assert_alike(together[index], alone)
-        assert {i for one in alone for i in one.ids} <= {1, END, *words.tolist()}
+        assert {i for hypothesis in alone for i in hypothesis.ids} <= {1, END, *words.tolist()}
 
 
 @pytest.mark.parametrize("average", [None, "arithmetic", "geometric"])
@@ -101,14 +101,16 @@ def test_full_scores_are_those_of_all_words(model, lists, average, request):
     full = generator.generate(SOURCES, sampler, max_length=6, candidates=lists, full_scores=True)
     everything = [np.arange(3, WORDS + 3)] * len(SOURCES)
     for index, (before, after) in enumerate(zip(short, full, strict=True)):
-        assert {one.ids for one in before} == {one.ids for one in after}
-        scores = [one.score for one in after]
+        assert {hypothesis.ids for hypothesis in before} == {hypothesis.ids for hypothesis in after}
+        scores = [hypothesis.score for hypothesis in after]
         assert scores == sorted(scores, reverse=True)
-        for one in after:
-            np.testing.assert_allclose(one.score, one.log_prob / ((5 + len(one.ids)) / 6) ** 0.6, rtol=1e-5)
+        for hypothesis in after:
+            np.testing.assert_allclose(
+                hypothesis.score, hypothesis.log_prob / ((5 + len(hypothesis.ids)) / 6) ** 0.6, rtol=1e-5
+            )
             if average is None:
-                score = model.score([SOURCES[index]], [list(one.ids)])
-                np.testing.assert_allclose(one.log_prob, keras.ops.convert_to_numpy(score)[0], atol=1e-5)
+                score = model.score([SOURCES[index]], [list(hypothesis.ids)])
+                np.testing.assert_allclose(hypothesis.log_prob, keras.ops.convert_to_numpy(score)[0], atol=1e-5)
     # Rescoring what a search among all words found changes nothing.
     plain = generator.generate(SOURCES, sampler, max_length=6)
     rescored = generator.generate(SOURCES, sampler, max_length=6, candidates=everything, full_scores=True)

@@ -49,4 +49,6 @@ def test_a_backend_that_is_not_installed_is_not_started(started, monkeypatch):
     monkeypatch.setattr(importlib.metadata, "version", lambda name: None if name == "tensorflow" else real(name))
     found = diagnose()
     assert started == [] and found.computing == ()
-    assert any("The backend tensorflow, chosen by KERAS_BACKEND, is not installed" in one for one in found.problems)
+    assert any(
+        "The backend tensorflow, chosen by KERAS_BACKEND, is not installed" in problem for problem in found.problems
+    )

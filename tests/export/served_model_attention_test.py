@@ -35,7 +35,7 @@ def test_a_model_with_attention_scores_and_translates_as_in_python(tmp_path, mon
         np.testing.assert_allclose(scored["log_prob"], expected, atol=1e-5)
         found = calls.predict("generate_greedy", source=texts)
     best = [one for (one,) in TextGenerator([directory]).generate(texts, "greedy", with_attention=True)]
-    assert [text.decode() for text in found["target"]] == [" ".join(one.words) for one in best]
-    np.testing.assert_allclose(found["log_prob"], [one.log_prob for one in best], atol=1e-5)
-    links = [links_line(one.source_words, one.words, one.attention) for one in best]
+    assert [text.decode() for text in found["target"]] == [" ".join(hypothesis.words) for hypothesis in best]
+    np.testing.assert_allclose(found["log_prob"], [hypothesis.log_prob for hypothesis in best], atol=1e-5)
+    links = [links_line(hypothesis.source_words, hypothesis.words, hypothesis.attention) for hypothesis in best]
     assert [text.decode() for text in found["alignment"]] == links and len(set(links)) > 10

@@ -53,8 +53,10 @@ def test_scores_and_spelled_targets_equal_those_of_python(tmp_path, monkeypatch)
     expected = TextGenerator([directory]).generate(SOURCES, BeamSampler(5, num_best=5))
     for targets, log_probs, hypotheses in zip(found["target"], found["log_prob"], expected, strict=True):
         texts = [target.decode() for target in targets]
-        assert texts[: len(hypotheses)] == [" ".join(one.words) for one in hypotheses]
-        np.testing.assert_allclose(log_probs[: len(hypotheses)], [one.log_prob for one in hypotheses], atol=1e-4)
+        assert texts[: len(hypotheses)] == [" ".join(hypothesis.words) for hypothesis in hypotheses]
+        np.testing.assert_allclose(
+            log_probs[: len(hypotheses)], [hypothesis.log_prob for hypothesis in hypotheses], atol=1e-4
+        )
     written = b" ".join(found["target"].ravel()).decode().split()
     assert "<unk>" not in written and {"語", "a", "b"} & {word[0] for word in written}
     drawn = call(model, "sample", source=SOURCES, seed=range(5), temperature=[1.0] * 5)
@@ -64,7 +66,7 @@ def test_scores_and_spelled_targets_equal_those_of_python(tmp_path, monkeypatch)
     np.testing.assert_allclose(drawn["log_prob"], again["log_prob"], atol=1e-4)
     for source, targets, hypotheses in zip(SOURCES, found["target"], expected, strict=True):
         again = call(model, "score", source=[source] * len(hypotheses), target=targets[: len(hypotheses)])
-        np.testing.assert_allclose([one.log_prob for one in hypotheses], again["log_prob"], atol=1e-4)
+        np.testing.assert_allclose([hypothesis.log_prob for hypothesis in hypotheses], again["log_prob"], atol=1e-4)
 
 
 @pytest.mark.usefixtures("uncompiled")
@@ -94,15 +96,21 @@ def test_translations_compete_with_spellings_as_in_python(tmp_path, monkeypatch,
     arguments = {"word_translations": rare, "translation_weight": weight}
     expected = TextGenerator([directory]).generate(sources, BeamSampler(5, num_best=5), **arguments)
     plain = TextGenerator([directory]).generate(sources, BeamSampler(5, num_best=5))
-    in_order = [sorted(hypotheses, key=lambda one: -one.log_prob) == hypotheses for hypotheses in expected]
+    in_order = [
+        sorted(hypotheses, key=lambda hypothesis: -hypothesis.log_prob) == hypotheses for hypotheses in expected
+    ]
     assert not all(in_order), "the table ranks no hypotheses differently"
     changed = 0
     for targets, log_probs, hypotheses, spelled in zip(
         found["target"], found["log_prob"], expected, plain, strict=True
     ):
-        assert [target.decode() for target in targets[: len(hypotheses)]] == [" ".join(one.words) for one in hypotheses]
-        np.testing.assert_allclose(log_probs[: len(hypotheses)], [one.log_prob for one in hypotheses], atol=1e-4)
-        changed += [one.words for one in hypotheses] != [one.words for one in spelled]
+        assert [target.decode() for target in targets[: len(hypotheses)]] == [
+            " ".join(hypothesis.words) for hypothesis in hypotheses
+        ]
+        np.testing.assert_allclose(
+            log_probs[: len(hypotheses)], [hypothesis.log_prob for hypothesis in hypotheses], atol=1e-4
+        )
+        changed += [hypothesis.words for hypothesis in hypotheses] != [hypothesis.words for hypothesis in spelled]
     assert changed > 2
     assert weight < 1 or "語" * 49 in b" ".join(found["target"].ravel()).decode().split(), "copied"
 

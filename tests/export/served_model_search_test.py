@@ -23,9 +23,9 @@ def test_the_best_targets_equal_those_of_the_search_in_python(toy):
     expected = generator.generate(SOURCES, BeamSampler(5, num_best=5)) * 30
     for i, hypotheses in enumerate(expected):
         targets = [text.decode() for text in found["target"][i]]
-        assert targets[: len(hypotheses)] == [" ".join(one.words) for one in hypotheses]
+        assert targets[: len(hypotheses)] == [" ".join(hypothesis.words) for hypothesis in hypotheses]
         assert not any(targets[len(hypotheses) :])
-        log_probs = [one.log_prob for one in hypotheses] + [tf.float32.min] * (5 - len(hypotheses))
+        log_probs = [hypothesis.log_prob for hypothesis in hypotheses] + [tf.float32.min] * (5 - len(hypotheses))
         np.testing.assert_allclose(found["log_prob"][i], log_probs, atol=1e-4)
     greedy = call(model, "generate_greedy", source=SOURCES)
     rows = zip(greedy["target"], greedy["log_prob"], generator.generate(SOURCES), strict=True)

@@ -125,7 +125,9 @@ def test_recurrent_models_are_served(tmp_path, arguments):
     best = call(model, "generate", source=SOURCES)
     expected = generator.generate(SOURCES, BeamSampler(5, num_best=5))
     for targets, hypotheses in zip(best["target"], expected, strict=True):
-        assert [text.decode() for text in targets][: len(hypotheses)] == [" ".join(one.words) for one in hypotheses]
+        assert [text.decode() for text in targets][: len(hypotheses)] == [
+            " ".join(hypothesis.words) for hypothesis in hypotheses
+        ]
     assert ("alignment" in best) == ("attention" in arguments)
     if "alignment" in best:
         expected = generator.generate(SOURCES, BeamSampler(5, num_best=5), with_attention=True)
@@ -135,7 +137,7 @@ def test_recurrent_models_are_served(tmp_path, arguments):
 
         for texts, hypotheses in zip(best["alignment"], expected, strict=True):
             assert [text.decode() for text in texts][: len(hypotheses)] == list(map(links, hypotheses))
-        assert any(links(one) for hypotheses in expected for one in hypotheses)
+        assert any(links(hypothesis) for hypotheses in expected for hypothesis in hypotheses)
     drawn = call(model, "sample", source=SOURCES, seed=range(6), temperature=[1.0] * 6)
     targets = [text.replace(b"<unk>", b"other") for text in drawn["target"]]
     expected = call(model, "score", source=SOURCES, target=targets)
@@ -174,7 +176,9 @@ def test_any_model_that_keeps_the_contract_is_served(tmp_path):
     best = signatures["generate"](source=few)
     expected = TextGenerator([directory]).generate(SOURCES, BeamSampler(5, num_best=5))
     for row, hypotheses in zip(best["target"].numpy(), expected, strict=True):
-        assert [text.decode() for text in row][: len(hypotheses)] == [" ".join(one.words) for one in hypotheses]
+        assert [text.decode() for text in row][: len(hypotheses)] == [
+            " ".join(hypothesis.words) for hypothesis in hypotheses
+        ]
     drawn = signatures["sample"](source=few, seed=tf.range(6, dtype=tf.int64), temperature=tf.ones(6))
     texts = tf.strings.regex_replace(drawn["target"], "<unk>", "other")
     again = signatures["score"](source=few, target=texts)["log_prob"]

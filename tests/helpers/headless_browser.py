@@ -45,5 +45,8 @@ def serious_violations(browser):
     browser.execute_script(AXE.read_text(encoding="utf-8"))
     run = "const done = arguments[0]; axe.run().then((found) => done(found.violations))"
     violations = browser.execute_async_script(run)
-    found = [(one["id"], one["impact"], [node["html"] for node in one["nodes"]][:3]) for one in violations]
-    return [one for one in found if one[1] in ("serious", "critical")]
+    found = [
+        (violation["id"], violation["impact"], [node["html"] for node in violation["nodes"]][:3])
+        for violation in violations
+    ]
+    return [violation for violation in found if violation[1] in ("serious", "critical")]

@@ -61,12 +61,15 @@ def encode(w, source, choices):
     annotations = np.array([*inputs[-2::-1], inputs[-1]] if choices["reverse_source"] else inputs)
     if choices["condition"] == "context":
         V, b = w["projections"][0][0]
-        return np.tanh(np.concatenate([one[:units] for one in lasts[-1]]) @ V + b), annotations
+        return np.tanh(np.concatenate([state[:units] for state in lasts[-1]]) @ V + b), annotations
     if choices["bidirectional"] == "none":
         return [one for (one,) in lasts], annotations
     states = [
         np.concatenate(
-            [np.concatenate([one[k * units : (k + 1) * units] for one in last]) @ P + b for k, (P, b) in enumerate(ps)]
+            [
+                np.concatenate([state[k * units : (k + 1) * units] for state in last]) @ P + b
+                for k, (P, b) in enumerate(ps)
+            ]
         )
         for last, ps in zip(lasts, w["projections"], strict=True)
     ]

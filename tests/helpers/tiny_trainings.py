@@ -73,4 +73,4 @@ def rounds(folder):
 
 def number_of_updates(folder):
     """Updates at the end of each round."""
-    return [one["updates"] for one in rounds(folder)]
+    return [entry["updates"] for entry in rounds(folder)]

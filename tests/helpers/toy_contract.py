@@ -115,7 +115,7 @@ class WindowDecoder(Decoder):
         annotations, mask = memory["annotations"], memory["mask"]
         rows = ops.shape(table)[0]
         if source_of_row is not None:
-            annotations, mask = (self.take_memory(one, rows, source_of_row) for one in (annotations, mask))
+            annotations, mask = (self.take_memory(tensor, rows, source_of_row) for tensor in (annotations, mask))
         sources = ops.shape(mask)[0]
         return ops.reshape(table, (sources, rows // sources, ops.shape(table)[-1])), annotations, mask
 

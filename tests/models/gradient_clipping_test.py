@@ -43,12 +43,12 @@ def assert_alike(found, expected, atol=1e-5):
 @pytest.mark.usefixtures("eager")
 def test_elements_are_clipped_and_then_the_norm():
     gradient = step(toy())
-    clipped = [np.clip(one, -BOUND, BOUND) for one in gradient]
-    assert max(abs(one).max() for one in gradient) > 2 * BOUND and norm(clipped) > 1.2 * NORM
+    clipped = [np.clip(array, -BOUND, BOUND) for array in gradient]
+    assert max(abs(array).max() for array in gradient) > 2 * BOUND and norm(clipped) > 1.2 * NORM
     assert_alike(step(toy(), clip_elements=BOUND), clipped)
-    assert_alike(step(toy(), clip_norm=NORM), [one * NORM / norm(gradient) for one in gradient])
+    assert_alike(step(toy(), clip_norm=NORM), [array * NORM / norm(gradient) for array in gradient])
     both = step(toy(), clip_norm=NORM, clip_elements=BOUND)
-    assert_alike(both, [one * NORM / norm(clipped) for one in clipped])
+    assert_alike(both, [array * NORM / norm(clipped) for array in clipped])
 
 
 @pytest.mark.parametrize("share, clipped, scaled", [(0.9, 2, False), (1.1, 0, True), (None, None, False)])
@@ -75,7 +75,7 @@ def test_norms_are_those_before_the_norm_is_clipped(share, clipped, scaled, tmp_
 @pytest.mark.usefixtures("eager")
 def test_the_loss_is_the_sum_over_the_batch_or_the_mean():
     gradient = step(toy())
-    assert_alike(step(toy(), reduction="mean"), [one / len(SOURCE) for one in gradient])
+    assert_alike(step(toy(), reduction="mean"), [array / len(SOURCE) for array in gradient])
     model = toy()
     model.compile("sgd", reduction="mean")
     loss = model.evaluate({"source": SOURCE, "target": TARGET}, verbose=0, return_dict=True)
@@ -91,7 +91,7 @@ def test_a_loaded_model_trains_as_the_saved_one_would_have(dtype, atol, tmp_path
     again = keras.saving.load_model(tmp_path / "m.keras")
     assert (again.reduction, again.clip_elements) == ("mean", 0.02)
     steps, expected = fitted(again), fitted(model)
-    assert 0 < max(abs(one).max() for one in steps) < 0.0201  # float16's steps are coarser than the bound
+    assert 0 < max(abs(array).max() for array in steps) < 0.0201  # float16's steps are coarser than the bound
     assert_alike(steps, expected, atol)
 
 
@@ -99,7 +99,7 @@ def test_a_loaded_model_trains_as_the_saved_one_would_have(dtype, atol, tmp_path
 def test_an_optimizer_that_is_compiled_again_clips_by_its_last_setting():
     optimizer = keras.optimizers.SGD(1.0)
     gradient = step(toy(), optimizer=optimizer, clip_elements=0.01)
-    assert max(abs(one).max() for one in gradient) <= 0.0101
+    assert max(abs(array).max() for array in gradient) <= 0.0101
     optimizer = keras.optimizers.SGD(1.0)
     for bound in (0.01, None):
         toy().compile(optimizer, clip_elements=bound)

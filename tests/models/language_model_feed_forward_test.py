@@ -55,8 +55,8 @@ def test_beams_have_the_models_score():
     model.decoder.output_matrix.bias.assign([-40.0, *[0.0] * 9])  # padding is no word
     [found] = Generator(model).generate([[2]], BeamSampler(4, num_best=3), max_length=5)
     assert len(found) == 3
-    for one in found:
-        assert one.log_prob == pytest.approx(float(numpy(model.score([one.ids]))[0]), abs=1e-4)
+    for hypothesis in found:
+        assert hypothesis.log_prob == pytest.approx(float(numpy(model.score([hypothesis.ids]))[0]), abs=1e-4)
 
 
 def test_fit_learns_and_dropout_applies_only_in_training():

@@ -63,11 +63,11 @@ def test_samples_are_drawn_as_often_as_they_are_probable():
     model = toy_language_model(layers=1)
     model.decoder.output_matrix.bias.assign([-40.0, *[0.0] * 9])  # padding is no word
     [samples] = Generator(model).generate([[2]], RandomSampler(600), max_length=30)
-    sequences = {one.ids: one.log_prob for one in samples}
+    sequences = {sample.ids: sample.log_prob for sample in samples}
     for ids, log_prob in [*sequences.items()][:5]:
         assert log_prob == pytest.approx(float(numpy(model.score([ids]))[0]), abs=1e-4)
     empty = np.exp(float(numpy(model.score([[2]]))[0]))
-    share = sum(one.ids == (2,) for one in samples) / 600
+    share = sum(sample.ids == (2,) for sample in samples) / 600
     assert abs(share - empty) < 4 * (empty * (1 - empty) / 600) ** 0.5
 
 

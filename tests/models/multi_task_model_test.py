@@ -179,4 +179,4 @@ def test_many_to_many_has_each_encoder_and_decoder_once():
     tasks = {f"{a}-{b}": TaskParts(a, b, sizes[a], sizes[b]) for a, b in itertools.product(*names)}
     model = MultiTaskModel("recurrent", tasks, **SIZES)
     ordinary = [build_model("recurrent", sizes[a], sizes[b], **SIZES) for a, b in zip(*names, strict=True)]
-    assert model.count_params() == sum(one.count_params() for one in ordinary)
+    assert model.count_params() == sum(each.count_params() for each in ordinary)

@@ -43,7 +43,7 @@ ALGORITHMS = {
 
 
 def summed(gradients):
-    return {name: sum(one[name] for one in gradients) for name in gradients[0]}
+    return {name: sum(gradient[name] for gradient in gradients) for name in gradients[0]}
 
 
 def scores(model):

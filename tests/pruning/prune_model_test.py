@@ -48,9 +48,9 @@ def test_every_architecture_is_pruned_by_class(tmp_path, name):
     dense = toy_models.save_model(tmp_path / "dense", WORDS, WORDS, **ARCHITECTURES[name])
     result = prune_model(dense, tmp_path / "pruned", share=0.5, scheme="class_uniform")
     assert result.share == pytest.approx(0.5, abs=0.01) and pruned_share(ModelDirectory.load(dense).model) == 0
-    assert all(one.share == pytest.approx(0.5, abs=0.03) for one in result.classes)
+    assert all(pruned.share == pytest.approx(0.5, abs=0.03) for pruned in result.classes)
     if name in CLASSES:
-        assert ", ".join(one.name for one in result.classes) == CLASSES[name]
+        assert ", ".join(pruned.name for pruned in result.classes) == CLASSES[name]
     before, after = (ModelDirectory.load(path).model for path in (dense, tmp_path / "pruned"))
     classed = {id(weight) for weights in weight_classes(after).values() for weight in weights}
     for old, new in zip(before.weights, after.weights, strict=True):

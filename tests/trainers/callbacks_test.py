@@ -86,8 +86,8 @@ def test_a_run_records_bleu_each_round_saves_the_best_model_and_is_resumed(tmp_p
     ):
         train_tiny(data, path, resume=True, **{**settings, "validation_bleu": False})
     result, lines = train_tiny(data, path, resume=True, **settings)
-    values = [one["val_bleu"] for one in rounds(path)]
-    assert [one.updates for one in result.rounds] == [3, 6, 8, 8] and result.last.averaged_rounds == 2
+    values = [entry["val_bleu"] for entry in rounds(path)]
+    assert [round_.updates for round_ in result.rounds] == [3, 6, 8, 8] and result.last.averaged_rounds == 2
     assert result.best.val_bleu == max(values) > 30
     assert f", held-out {result.rounds[0].val_perplexity:.3f}, BLEU {values[0]:.2f}; " in "".join(lines)
     assert f"Best held-out BLEU {max(values):.2f}, perplexity {result.best.val_perplexity:.3f} per" in "".join(lines)

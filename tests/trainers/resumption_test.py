@@ -33,7 +33,7 @@ def test_training_in_low_precision_without_xla_is_resumed(tsv, tmp_path):
     train_tiny(tsv, tmp_path / "model", updates=10, **settings)
     train_tiny(tsv, tmp_path / "model", resume=True, updates=20, **settings)
     history = rounds(tmp_path / "model")
-    assert [one["updates"] for one in history] == [10, 20] and history[1]["perplexity"] < history[0]["perplexity"]
+    assert [entry["updates"] for entry in history] == [10, 20] and history[1]["perplexity"] < history[0]["perplexity"]
 
 
 @pytest.mark.usefixtures("eager")
@@ -49,7 +49,7 @@ def test_low_precision_a_schedule_another_optimizer_and_smoothed_labels_are_resu
     train_tiny(tsv, tmp_path, resume=True, updates=6, **settings)
     assert number_of_updates(tmp_path) == [2, 4, 6]
     # The step size of a round's last update: of the share of the training, and of the warm-up, that was done then.
-    rates = [one["learning_rate"] for one in rounds(tmp_path)]
+    rates = [entry["learning_rate"] for entry in rounds(tmp_path)]
     expected = [0.02 * (1 - 1 / 4) * 2 / 5, 0.02 * (1 - 3 / 4) * 4 / 5, 0.02 * (1 - 5 / 6)]
     assert rates == pytest.approx(expected, rel=0.011)
     assert load_model(tmp_path / "best.keras").dtype_policy.name == "mixed_float16"

@@ -72,7 +72,7 @@ def several(tasks_file, tmp_path_factory):
 def test_a_model_directory_has_an_ordinary_model_of_each_task(several):
     result, lines = several
     path = result.model_dir
-    assert result.updates == 12 and [one.updates for one in result.rounds] == [6, 12, 12]
+    assert result.updates == 12 and [round_.updates for round_ in result.rounds] == [6, 12, 12]
     assert "Task copy:" in lines and "Task next:" in lines
     models = {name: ModelDirectory.load(path, task=name) for name in ("t", "copy", "next")}
     assert ModelDirectory.load(path).path == models["t"].path == path
@@ -192,7 +192,7 @@ def test_a_resumed_run_ends_with_the_same_weights(tasks_file, tmp_path):
         whole, parts = (ModelDirectory.load(tmp_path / part, task=name).model for part in ("whole", "parts"))
         for a, b in zip(whole.get_weights(), parts.get_weights(), strict=True):
             np.testing.assert_array_equal(a, b)
-    found, expected = ([{**one, "seconds": 0} for one in rounds(tmp_path / part)] for part in ("parts", "whole"))
+    found, expected = ([{**entry, "seconds": 0} for entry in rounds(tmp_path / part)] for part in ("parts", "whole"))
     assert found == expected
 
 

@@ -40,7 +40,7 @@ def test_a_recurrent_model_is_trained_and_resumed(pairs, tmp_path, model):
     settings, data = {"architecture": "recurrent", "model": model, "round_updates": 2}, TrainingData(tsv=pairs)
     train_tiny(data, tmp_path, updates=4, **settings)
     train_tiny(data, tmp_path, resume=True, updates=8, **settings)
-    perplexities = [one["perplexity"] for one in rounds(tmp_path)]
+    perplexities = [entry["perplexity"] for entry in rounds(tmp_path)]
     assert len(perplexities) == 4 and perplexities[-1] < perplexities[0]
     assert (TextScorer(tmp_path).score([(["s1"], ["t1"]), ([], ["t1", "t2"])]) < 0).all()
     with pytest.raises(ValueError, match="found units=9, expected units=8 as in the run to resume"):
@@ -119,22 +119,22 @@ def test_training_as_in_the_thesis_is_resumed_and_averages_its_last_rounds(pairs
     (other / "rounds" / "999.npz").write_bytes(b"of a round that was not put on record")
     _, resumed_lines = train_tiny(data, other, resume=True, **settings)
     history = [rounds(path) for path in (whole, other)]
-    plain = [one for one in history[0] if "averaged_rounds" not in one]
-    updates = [one["updates"] for one in plain]
+    plain = [entry for entry in history[0] if "averaged_rounds" not in entry]
+    updates = [entry["updates"] for entry in plain]
     per_epoch = updates[-1] // 5
     assert updates[:3] == [3, 6, 9] and 15 <= updates[-1] <= 20
     # The step size of the last update of a round.
-    for one in plain:
-        halvings = max(0, 1 + ((one["updates"] - 1) / per_epoch - 4) // 1.5)
-        assert one["learning_rate"] == 2 * 0.5**halvings
-    assert [one["val_perplexity"] for one in history[1] if one["updates"] > 9] == pytest.approx(
-        [one["val_perplexity"] for one in history[0] if one["updates"] > 9], rel=1e-4
+    for entry in plain:
+        halvings = max(0, 1 + ((entry["updates"] - 1) / per_epoch - 4) // 1.5)
+        assert entry["learning_rate"] == 2 * 0.5**halvings
+    assert [entry["val_perplexity"] for entry in history[1] if entry["updates"] > 9] == pytest.approx(
+        [entry["val_perplexity"] for entry in history[0] if entry["updates"] > 9], rel=1e-4
     )
     trained = load_checkpoint(other).model
     assert (trained.reduction, trained.clip_elements, trained.optimizer.global_clipnorm) == ("mean", 0.3, 5.0)
     # The average is on record as a round more, and is kept where it is the best.
     assert history[0][-1]["averaged_rounds"] == 3 and history[0][-1]["updates"] == updates[-1]
-    best = min(history[0], key=lambda one: one["val_perplexity"])
+    best = min(history[0], key=lambda entry: entry["val_perplexity"])
     for path, lines in ((whole, whole_lines), (other, resumed_lines)):
         assert sorted(int(file.stem) for file in (path / "rounds").iterdir()) == updates[-4:]
         assert any("of the average of the last 3 rounds" in line for line in lines) == ("averaged_rounds" in best)
@@ -191,4 +191,4 @@ def test_an_average_is_saved_as_the_best_model_if_it_is_the_best(tmp_path):
             for one, other in zip(load_model(tmp_path / name).get_weights(), expected, strict=True):
                 np.testing.assert_allclose(one, other, atol=1e-6)
     history = load_checkpoint(tmp_path).progress.rounds
-    assert [one.get("averaged_rounds") for one in history] == [None, None, None, 2, 2]
+    assert [entry.get("averaged_rounds") for entry in history] == [None, None, None, 2, 2]

@@ -115,7 +115,7 @@ def check_report_and_page(corpus, directory):
 def check_pruned_training(config, data, folder, directory):
     """Prunes a model, and trains it further in mixed precision, by BLEU."""
     pruned = prune_model(folder, folder.parent / "pruned", share=0.5)
-    shares = {one.name: one.share for one in pruned.classes}
+    shares = {each.name: each.share for each in pruned.classes}
     assert shares["character reader"] > 0.2 and shares["speller"] > 0.2
     config = dataclasses.replace(
         config,

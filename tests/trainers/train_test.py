@@ -61,24 +61,24 @@ def test_a_run_reports_its_data_rounds_and_result(trained):
 def test_the_result_matches_the_saved_history(trained):
     result, _ = trained
     assert result.rounds == tuple(map(TrainingRound.from_dict, rounds(result.model_dir)))
-    assert result.best == min(result.rounds, key=lambda one: one.val_perplexity)
+    assert result.best == min(result.rounds, key=lambda round_: round_.val_perplexity)
     assert result.last.updates == 25 and result.signal is None and result.seconds >= result.last.seconds > 0
     assert (result.compiled_shapes > 0) == (keras.backend.backend() != "torch")
 
 
 def test_the_history_has_every_round_and_the_best_is_kept(trained):
     path, history = trained[0].model_dir, rounds(trained[0].model_dir)
-    assert [one["updates"] for one in history] == [10, 20, 25]
-    assert [one["pairs"] for one in history] == [160, 320, 400]
-    seconds = [one["seconds"] for one in history]
-    assert seconds == sorted(seconds) and all(one["learning_rate"] == pytest.approx(0.02) for one in history)
+    assert [entry["updates"] for entry in history] == [10, 20, 25]
+    assert [entry["pairs"] for entry in history] == [160, 320, 400]
+    seconds = [entry["seconds"] for entry in history]
+    assert seconds == sorted(seconds) and all(entry["learning_rate"] == pytest.approx(0.02) for entry in history)
     # The gradient of a sum over 16 pairs is longer than the bound, 1, at first.
-    assert all(one["gradient_norm"] > 0 and 0 <= one["clipped_share"] <= 1 for one in history)
+    assert all(entry["gradient_norm"] > 0 and 0 <= entry["clipped_share"] <= 1 for entry in history)
     assert history[0]["clipped_share"] == 1 and history[0]["gradient_norm"] > 1
     assert history[-1]["perplexity"] < history[0]["perplexity"] < 15
     # The first pairs of the prepared set are those held out: one in a hundred.
     held_out = Batches(PreparedPairs(path / "prepared"), 64, range(4)).once()
-    best = min(history, key=lambda one: one["val_perplexity"])
+    best = min(history, key=lambda entry: entry["val_perplexity"])
     for name, of in (("best.keras", best), ("last.keras", history[-1])):
         model = load_model(path / name)
         tokens = sum(int((batch["target"] != 0).sum()) for batch in held_out)

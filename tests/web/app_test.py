@@ -100,8 +100,8 @@ def test_targets_come_with_their_tokens_and_attention(asked):
     answer = asked("translate", POSTED["translate"], "attention").json()
     assert answer["source"] == [{"word": word, "known": True} for word in ("le", "chat", "<b>")]
     targets = answer["targets"]
-    assert len(targets) == 3 and [one["log_prob"] for one in targets] == sorted(
-        (one["log_prob"] for one in targets), reverse=True
+    assert len(targets) == 3 and [target["log_prob"] for target in targets] == sorted(
+        (target["log_prob"] for target in targets), reverse=True
     )
     for target in targets:
         assert target["tokens"][-1]["word"] == "(end)"
@@ -140,7 +140,7 @@ def test_pairs_get_the_scores_of_the_scorer(asked, forward_scorer, model_dirs):
 def test_neighbours_and_gates_belong_to_the_typed_words(asked):
     near = asked("neighbours", {"source": "R&D <b> [X]", "size": 10}).json()
     assert near["phrases"] == len(PHRASES) and len(near["neighbours"]) == len(PHRASES) - 1  # not itself
-    similarities = [one["similarity"] for one in near["neighbours"]]
+    similarities = [neighbour["similarity"] for neighbour in near["neighbours"]]
     assert similarities == sorted(similarities, reverse=True)
     exact = asked("neighbours", {"source": "la maison la", "size": 1}).json()["neighbours"][0]
     assert exact["text"] in PHRASES

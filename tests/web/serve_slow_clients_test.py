@@ -52,8 +52,8 @@ def asked(port):
 def clients(port, number, begun):
     with contextlib.ExitStack() as opened:
         made = [opened.enter_context(socket.create_connection(("127.0.0.1", port), 20)) for _ in range(number)]
-        for one in made:
-            one.sendall(begun)
+        for connection in made:
+            connection.sendall(begun)
         yield made
 
 

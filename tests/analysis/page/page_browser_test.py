@@ -107,11 +107,11 @@ def test_search_lists_exact_matches_first_and_shows_more_on_request(opened):
     words = figure(opened, "words")
     words.find_element(By.CSS_SELECTOR, "input").send_keys("word1")
     listed = words.find_elements(By.CSS_SELECTOR, ".found button")
-    assert [one.text for one in listed] == ["word1", *(f"word{i}" for i in range(10, 20))]
+    assert [button.text for button in listed] == ["word1", *(f"word{i}" for i in range(10, 20))]
     scores = figure(opened, "scores")
     scores.find_element(By.CSS_SELECTOR, "input").send_keys("source 7")
     listed = scores.find_elements(By.CSS_SELECTOR, ".found button")
-    assert len(listed) == 13 and all(one.text.startswith("source 7 →") for one in listed[:12])
+    assert len(listed) == 13 and all(button.text.startswith("source 7 →") for button in listed[:12])
     assert listed[12].text.startswith("Show more (")
     listed[12].click()
     assert len(scores.find_elements(By.CSS_SELECTOR, ".found button")) == 61

@@ -65,9 +65,11 @@ def test_every_metric_is_sacrebleus(files):
     result = evaluate([files / "ref"], {"x": [files / "base.1"]}, metrics=["bleu", "chrf", "ter"], **QUICK)
     texts = SYSTEMS["base.1"], [REFERENCE]
     scores = [bleu("base.1"), sacrebleu.corpus_chrf(*texts).score, sacrebleu.corpus_ter(*texts).score]
-    assert [one.systems[0].scores for one in result] == [(score,) for score in scores]
-    assert [one.metric for one in result] == ["BLEU", "chrF2", "TER"]
-    assert all(one.systems[0].comparison is None and one.systems[0].deviation is None for one in result)
+    assert [evaluation.systems[0].scores for evaluation in result] == [(score,) for score in scores]
+    assert [evaluation.metric for evaluation in result] == ["BLEU", "chrF2", "TER"]
+    assert all(
+        evaluation.systems[0].comparison is None and evaluation.systems[0].deviation is None for evaluation in result
+    )
 
 
 def test_escapes_and_several_references(files):
