@@ -178,10 +178,9 @@ class Command:
         if missing := [f"--{name}" for name in self.required if flag_values[name].value is None]:
             names = " and ".join(filter(None, [", ".join(missing[:-1]), missing[-1]]))
             raise UsageError(f"{names} {'is' if len(missing) == 1 else 'are'} missing.")
-        for name in self.required:
-            if flag_values[name].value in ("", [""]):  # as from a variable of a shell that is not set
-                raise UsageError(f"found an empty --{name}, expected a name.")
         for name, item in _given_items(flag_values):
+            if item == "" and flag_values[name].present:  # as from a variable of a shell that is not set
+                raise UsageError(f"found an empty --{name}, expected a name.")
             # Bounds may allow inf, and no comparison refuses nan.
             if isinstance(item, float) and not math.isfinite(item):
                 raise UsageError(f"flag --{name}={item}: expected a finite number.")

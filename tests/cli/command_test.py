@@ -112,9 +112,10 @@ def test_wrong_use_is_one_sentence_and_status_2(arguments, expected):
     fail(in_process(command(lambda values: None, ["input"]), *arguments), 2, "encdec-some: ", expected, hint)
 
 
-def test_a_required_flag_may_not_be_empty():
-    refused = in_process(command(lambda values: None, ["input"]), "--input=")
-    fail(refused, 2, "encdec-some: found an empty --input, expected a name. encdec-some --help lists the flags.")
+def test_a_flag_may_not_be_empty():
+    for required in (["input"], []):
+        refused = in_process(command(lambda values: None, required), "--input=")
+        fail(refused, 2, "encdec-some: found an empty --input, expected a name. encdec-some --help lists the flags.")
 
 
 @pytest.mark.parametrize(

@@ -216,7 +216,7 @@ def test_wrong_use_is_explained(client_command, many, out):
         (*flags, "--label="): "found an empty --label, expected a name.",
         ("--health", "--model_name="): "found an empty --model_name, expected a name.",
         (*flags, "--server=localhost"): "found --server=localhost, expected host:port",
-        ("--health", "--server="): "found --server=, expected host:port",
+        ("--health", "--server="): "found an empty --server, expected a name.",
         (*flags, "--in_flight=0"): "in_flight",
     }.items():
         fail(client_command(*given), 2, sentence, "encdec-client --help lists the flags.")
