@@ -42,6 +42,11 @@ class ServeOptions(EncodingOption, RequestLimits):
     )
     port: int = hyperparameter(8080, "Port to listen on; 0 for any free port.", minimum=0, maximum=65535)
 
+    def check(self) -> None:
+        super().check()
+        if not self.host:  # as from a variable of a shell that is not set: it would be any address of this machine
+            raise ConfigurationError("found an empty {host}, expected a name or an address")
+
     @staticmethod
     def check_files(phrase_table: FilePath | None, input: FilePath | None) -> None:
         """Raises ConfigurationError if both a phrase table and a text are given."""
@@ -58,7 +63,8 @@ class ServeOptions(EncodingOption, RequestLimits):
             family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
             return socket.create_server((self.host, self.port), family=family)
         except OSError as error:
-            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else f"{error.strerror}"
+            reason = reason.partition(" (while attempting")[0]  # `socket.create_server` appends the address
             raise InputError(
                 f"cannot listen on {self.host}, port {self.port} ({reason})",
                 "expected an address of this machine and a free port",

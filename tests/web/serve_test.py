@@ -147,7 +147,10 @@ def test_unusable_arguments_are_errors(model_dirs, tmp_path, monkeypatch):
         port = taken.getsockname()[1]
         model = f"--model_dir={model_dirs / 'forward'}"
         fail(in_process(COMMAND, model, f"--port={port}"), 1, f"port {port}", "in use", "another --port")
-    fail(in_process(COMMAND, model, "--port=0", "--host=no.such.host.invalid"), 1, "no.such.host.invalid")
+    done = in_process(COMMAND, model, "--port=0", "--host=no.such.host.invalid")
+    fail(done, 1, "cannot listen on no.such.host.invalid, port 0 (")
+    assert "while attempting" not in done.stderr
+    fail(in_process(COMMAND, model, "--host="), 2, "found an empty --host, expected a name or an address")
     two = f"--phrase_table={__file__}", f"--input={__file__}"
     fail(in_process(COMMAND, model, *two), 2, "--phrase_table", "--input")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "uvicorn" else object())
