@@ -94,7 +94,7 @@ class StagedFolder:
         try:
             self._send(self._opened())
         except InputError as error:
-            kept = self._path.rename(f"{self._path}-kept")  # the temporary folder is about to be removed
+            kept = self._path.rename(f"{self._path.parent}-kept")  # the temporary folder is about to be removed
             raise InputError(f"{error}".rstrip("."), "", f"the files are kept in {os.fspath(kept)!r}") from error
 
     def upload_in_background(self) -> None:
@@ -251,6 +251,8 @@ atexit.register(_copies.close)
 @contextlib.contextmanager
 def _temporary_folder(url: str) -> Iterator[pathlib.Path]:
     """Makes a temporary folder. Errors name it by the URL."""
-    with temporary_folder() as folder:
-        name_in_errors(folder, url.rstrip("/"))
-        yield pathlib.Path(folder)
+    with temporary_folder() as outer:  # locked; some tasks lock the folder that they work on
+        folder = pathlib.Path(outer, "copy")
+        folder.mkdir()
+        name_in_errors(os.fspath(folder), url.rstrip("/"))
+        yield folder

@@ -1,5 +1,6 @@
 """Local copies of remote folders, and uploads of what has changed."""
 
+import fcntl
 import os
 import pathlib
 import random
@@ -31,6 +32,9 @@ def test_a_folder_may_be_uploaded_first(monkeypatch):
 
     monkeypatch.setattr(remote_folders, "RemoteOutput", output)
     with StagedFolder("memory://first/folder", first="records") as folder:
+        descriptor = os.open(folder, os.O_RDONLY)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # an export locks its folder
+        os.close(descriptor)
         for name in ("a", "records/b", "z"):
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_bytes(b"x")
