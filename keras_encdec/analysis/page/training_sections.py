@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
-from keras_encdec.analysis.page.figures import BLUE, COLOURS, literal, new_figure, rendered
+from keras_encdec.analysis.page.figures import BLUE, COLOURS, GREY, literal, new_figure, rendered
 from keras_encdec.analysis.page.page import Section, Table, fill
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath
@@ -143,10 +143,12 @@ def pruning_section(shares: Mapping[str, tuple[int, int]]) -> Section:
     zeros, weights = (sum(column) for column in zip(*shares.values(), strict=True))
     percentage = 100 * zeros / weights
     names, percent = list(shares)[::-1], [100 * pruned / size for pruned, size in shares.values()][::-1]
-    figure, axes = new_figure(height=0.9 + 0.28 * len(names))
+    figure, axes = new_figure(height=1.1 + 0.28 * len(names))
     bars = axes.barh(names, percent, color=BLUE, height=0.7)
-    axes.bar_label(bars, [f"{value:.0f}" for value in percent], padding=2, fontsize=9)
-    axes.axvline(percentage, color="0.5", linestyle="--", linewidth=1.2)
+    axes.axvline(percentage, color=GREY, linestyle="--", linewidth=1.2, label=f"all weights: {percentage:.1f} %")
+    background = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}  # the line does not cross out a number
+    axes.bar_label(bars, [f"{value:.0f}" for value in percent], padding=3, fontsize=9, bbox=background)
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0)
     axes.set(xlabel="weights that are zero (%)", xlim=(0, 108))
     axes.grid(axis="y", visible=False)
     drawing = rendered(figure, f"Share of the weights that is zero, by class; {percentage:.1f} % of all weights")

@@ -5,7 +5,7 @@ import pytest
 import toy_models
 
 from keras_encdec.analysis import report
-from keras_encdec.analysis.page.training_sections import read_training_run
+from keras_encdec.analysis.page.training_sections import pruning_section, read_training_run
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.pruning import prune_model
@@ -59,5 +59,7 @@ def test_a_pruned_model_has_a_section_and_a_dense_one_has_none(tmp_path):
     assert [(row[0], int(row[1]), int(row[2])) for row in rows[1:]] == [
         (each.name, each.weights, each.pruned) for each in result.classes
     ]
+    drawing = pruning_section({each.name: (each.pruned, each.weights) for each in result.classes}).pictures["pruning"]
+    assert b"<!-- all weights: 60.0 % -->" in drawing.svg, "the line in the figure has a name"
     page = (tmp_path / "pruned-report" / "index.html").read_text()
     assert "Pruned weights" in page and "60.0 % of the weights are exactly zero" in page
