@@ -68,12 +68,17 @@ def model_path(model: FilePath) -> pathlib.Path:
 def short_name(folder: FilePath) -> str:
     """Returns the last two names in the absolute path of a model directory, which distinguish it from others.
 
+    For the model of a task other than the main one, they are followed by the folder of the task.
+
     Example:
 
     >>> short_name("/home/me/models/rnn")
     'models/rnn'
     """
-    return "/".join(pathlib.Path(folder).resolve().parts[-2:]).lstrip("/")
+    path = pathlib.Path(folder).resolve()
+    is_of_task = len(path.parts) > 3 and path == task_folder(path.parents[1], path.name)
+    names = 4 if is_of_task and (path.parents[1] / CONFIG).is_file() else 2
+    return "/".join(path.parts[-names:]).lstrip("/")
 
 
 def task_folder(folder: pathlib.Path, task: str) -> pathlib.Path:

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from keras_encdec.errors import InputError
-from keras_encdec.model_config import PACKAGED, STARTER, check_model_directory, model_path, packaged_models
+from keras_encdec.model_config import PACKAGED, STARTER, check_model_directory, model_path, packaged_models, short_name
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.scoring import TextScorer
 
@@ -28,6 +28,14 @@ def test_a_name_is_that_of_the_model_unless_there_is_such_a_path():
     assert model_path(STARTER) == pathlib.Path(STARTER)
     with pytest.raises(InputError, match="^libreoffice_en_fr: found no config.json in it, expected a model directory"):
         check_model_directory(STARTER)
+
+
+def test_the_short_name_of_a_tasks_model_has_the_name_of_its_model_directory(tmp_path):
+    task = tmp_path / "models" / "several" / "tasks" / "de"
+    task.mkdir(parents=True)
+    assert short_name(task) == "tasks/de"
+    (tmp_path / "models" / "several" / "config.json").touch()
+    assert short_name(task) == "models/several/tasks/de"
 
 
 def test_an_unknown_name_is_an_error_that_lists_the_names():
