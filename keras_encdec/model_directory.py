@@ -20,6 +20,7 @@ from keras_encdec.backend.devices import keep_tensorflow_off_the_gpu
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import FilePath, InputError, explained
 from keras_encdec.formats import model_words
+from keras_encdec.formats.fields import check_texts
 from keras_encdec.layers.initializers import weights_will_be_loaded
 from keras_encdec.model_config import (
     FORMAT,
@@ -82,7 +83,11 @@ class ModelDirectory:
 
         Returns:
             list of lists of str.
+
+        Raises:
+            ValueError: for a str in place of the list.
         """
+        check_texts(lines)
         if not lines or self._tokenizer is None:
             return [model_words(line, factored) for line in lines]
         return self._tokenizer.words(lines)

@@ -97,6 +97,8 @@ def test_one_text_in_place_of_a_list_is_not_translated_letter_by_letter(whole):
     assert generator.generate_words(iter([["le", "chat"]])) == generator.generate(iter(["le chat"]))
     with pytest.raises(ValueError, match="found the text 'le chat', expected a list of texts"):
         generator.generate("le chat")
+    with pytest.raises(ValueError, match="found the text 'le chat', expected a list of texts"):
+        ModelDirectory.open(whole).words("le chat")
     for sources in (["", "le chat"], "le"):
         with pytest.raises(ValueError, match=f"found the text '{sources[0]}', expected a list of words"):
             generator.generate_words(sources)

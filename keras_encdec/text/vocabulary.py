@@ -3,6 +3,7 @@
 import functools
 import itertools
 import re
+import reprlib
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -71,7 +72,13 @@ class Vocabulary:
         return len(self.words)
 
     def encode(self, words: Iterable[str]) -> list[int]:
-        """Returns the ids of the words, followed by the end of sequence."""
+        """Returns the ids of the words, followed by the end of sequence.
+
+        Raises:
+            ValueError: for a text, which is a list of words only for a vocabulary of characters.
+        """
+        if isinstance(words, str) and not self._is_of_characters:
+            raise ValueError(f"found the text {reprlib.repr(words)}, expected a list of words")
         return [*map(self._ids.__getitem__, words), END]
 
     def known_in_lower_case(self, words: Iterable[str]) -> int:
@@ -83,6 +90,10 @@ class Vocabulary:
         if not self._is_lower_case:
             return 0
         return sum(word not in self._ids and word.lower() in self._ids for word in words)
+
+    @functools.cached_property
+    def _is_of_characters(self) -> bool:
+        return all(len(word) == 1 for word in self.words)
 
     @functools.cached_property
     def _is_lower_case(self) -> bool:

@@ -13,7 +13,7 @@ from keras_encdec.data.batches import WIDTH_STEP
 from keras_encdec.decoding.beam_sampler import BeamSampler
 from keras_encdec.decoding.random_sampler import RandomSampler
 from keras_encdec.decoding.text_generator import TextGenerator
-from keras_encdec.errors import InputError
+from keras_encdec.errors import FilePath, InputError
 from keras_encdec.model_config import short_name
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.scoring.text_scorer import TextScorer
@@ -40,7 +40,7 @@ class Explorer:
     model.
 
     Args:
-        directory: ModelDirectory.
+        directory: ModelDirectory, or the path of one.
         phrases: list of str. The phrases to search for neighbours. Defaults to none.
         limits: RequestLimits. Defaults to `RequestLimits()`.
 
@@ -53,8 +53,9 @@ class Explorer:
     """
 
     def __init__(
-        self, directory: ModelDirectory, phrases: Sequence[str] = (), limits: RequestLimits | None = None
+        self, directory: FilePath | ModelDirectory, phrases: Sequence[str] = (), limits: RequestLimits | None = None
     ) -> None:
+        directory = ModelDirectory.open(directory)
         check_has_source(directory.model.has_source, directory.path)
         self.limits = limits or RequestLimits()
         self._directory, self._phrases = directory, list(phrases)

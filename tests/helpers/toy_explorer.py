@@ -2,7 +2,6 @@
 
 from toy_models import SOURCE_WORDS, TARGET_WORDS, save_model
 
-from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.web import Explorer, RequestLimits
 
 PHRASES = ["le chat la maison", "la maison", "l' été", "R&D <b> [X]", '| " la']
@@ -19,7 +18,7 @@ def toy_explorer(path, phrases=PHRASES, limits=None, **arguments):
     """
     if not path.exists():
         save_model(path, SOURCE_WORDS, TARGET_WORDS, seed=1, **arguments)
-    explorer = Explorer(ModelDirectory.load(path), phrases, RequestLimits(**(limits or {})))
+    explorer = Explorer(path, phrases, RequestLimits(**(limits or {})))
     steps = [*explorer.preparations()]
     if phrases:
         steps[1]()  # the first compiles, which is left to those who ask

@@ -91,6 +91,12 @@ def test_a_missing_or_empty_file_is_named(tmp_path):
         Vocabulary.load(tmp_path / "v")
 
 
+def test_a_text_is_not_taken_for_its_letters_unless_the_vocabulary_is_one_of_characters():
+    assert Vocabulary("ab").encode("ba") == [4, 3, 2]
+    with pytest.raises(ValueError, match="found the text 'le chat', expected a list of words"):
+        Vocabulary(["le", "chat", "a"]).encode("le chat")
+
+
 def test_repeated_words_are_refused():
     with pytest.raises(ValueError, match="found 'le' twice, expected distinct words"):
         Vocabulary(["le", "chat", "le"])
