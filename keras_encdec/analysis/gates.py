@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_encdec.analysis.vectors import encoder_symbols, rare_word_vectors
 from keras_encdec.data.batches import pad
+from keras_encdec.formats import FilePath
 from keras_encdec.formats.encodings import surface
 from keras_encdec.formats.fields import check_texts
 from keras_encdec.model_directory import ModelDirectory
@@ -39,15 +40,23 @@ def has_gates(directory: ModelDirectory) -> bool:
     return not {"encoder.U_z", "encoder.U_z.1"}.isdisjoint(encoder_symbols(directory))
 
 
-def phrase_gates(directory: ModelDirectory, phrases: Sequence[str], factored: bool = True) -> list[PhraseGates]:
+def phrase_gates(
+    directory: FilePath | ModelDirectory, phrases: Sequence[str], factored: bool = True
+) -> list[PhraseGates]:
     """Computes the gates of the encoder: of its first layer, and of the direction from left to right if it has both.
 
     Args:
-        directory: ModelDirectory of a model for which `has_gates` is true.
+        directory: ModelDirectory of a model for which `has_gates` is true, or the path of one.
         phrases: list of str.
         factored: bool. Whether words may have factors, as in a phrase table but not in plain text. Defaults to `True`.
+
+    Raises:
+        ValueError: for a model without such gates, or a text in place of the list.
     """
     check_texts(phrases)
+    directory = ModelDirectory.open(directory)
+    if not has_gates(directory):
+        raise ValueError("found an encoder without update and reset gates, expected one of GRUs")
     model = directory.model
     config = model.config
     symbols = to_symbols(model)

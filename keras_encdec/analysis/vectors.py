@@ -9,7 +9,7 @@ from keras import ops
 from keras_encdec.backend.types import Encoded, Structure
 from keras_encdec.data.batches import length_batches, pad
 from keras_encdec.data.rare_word_batches import by_length, local_sources
-from keras_encdec.formats import surface
+from keras_encdec.formats import FilePath, surface
 from keras_encdec.formats.fields import check_texts, split_tokens
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.text.vocabulary import FIRST_WORD, OpenVocabulary, spelled
@@ -119,8 +119,14 @@ def encoder_symbols(directory: ModelDirectory) -> dict[str, Structure]:
         return {}
 
 
-def word_vectors(directory: ModelDirectory, size: int) -> Vectors | None:
-    """Returns the embeddings of the most frequent source words; `None` if the encoder has no symbol "source.E"."""
+def word_vectors(directory: FilePath | ModelDirectory, size: int) -> Vectors | None:
+    """Returns the embeddings of the most frequent source words; `None` if the encoder has no symbol "source.E".
+
+    Args:
+        directory: ModelDirectory, or the path of one.
+        size: int. Maximum number of words.
+    """
+    directory = ModelDirectory.open(directory)
     if "source.E" not in (symbols := encoder_symbols(directory)):
         return None
     words = directory.source_vocabulary.words[:size]
@@ -143,14 +149,14 @@ def rare_word_vectors(directory: ModelDirectory, words: Sequence[str]) -> Vector
 
 
 def phrase_vectors(
-    directory: ModelDirectory,
+    directory: FilePath | ModelDirectory,
     phrases: Sequence[str],
     encode: Callable[[np.ndarray, list[np.ndarray]], Encoded] | None = None,
 ) -> Vectors:
     """Encodes phrases: the vectors are the summary c, or the last states of all layers, concatenated.
 
     Args:
-        directory: ModelDirectory.
+        directory: ModelDirectory, or the path of one.
         phrases: list of str, source phrases as in a phrase table.
         encode: callable with the arguments and the result of `model.encode`: ids, and the characters of rare words.
             Defaults to `None`: `model.encode`.
@@ -159,6 +165,7 @@ def phrase_vectors(
         Vectors. The names are the phrases without factors and Moses's escapes.
     """
     check_texts(phrases)
+    directory = ModelDirectory.open(directory)
     words = directory.words([surface(phrase) for phrase in phrases])
     vocabulary = OpenVocabulary(directory.source_vocabulary)
     ids = [vocabulary.encode(phrase) for phrase in words]

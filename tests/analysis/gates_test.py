@@ -56,6 +56,8 @@ def test_words_of_a_text_have_no_factors(tmp_path):
 def test_an_lstm_has_no_gates_to_show(tmp_path):
     path = save_model(tmp_path / "model", SOURCE_WORDS, TARGET_WORDS, cell="lstm")
     assert not has_gates(ModelDirectory.load(path))
+    with pytest.raises(ValueError, match="found an encoder without update and reset gates, expected one of GRUs"):
+        phrase_gates(path, ["le chat"])
 
 
 def test_units_over_a_corpus():

@@ -5,7 +5,6 @@ from toy_models import SOURCE_WORDS, TARGET_WORDS, save_model
 
 from keras_encdec.analysis import phrase_gates, sampled_targets
 from keras_encdec.analysis.vectors import Vectors, phrase_vectors, project, word_vectors
-from keras_encdec.model_directory import ModelDirectory
 
 PHRASES = ["le chat &lt;b&gt;", "la|DET maison|N le chat l&apos; été le chat", "chien"]
 
@@ -33,7 +32,8 @@ def test_a_text_in_place_of_a_list_is_an_error(directory, function):
 
 def test_phrase_vectors_of_a_recurrent_model_are_the_last_states_of_all_layers(tmp_path):
     path = save_model(tmp_path / "model", SOURCE_WORDS, TARGET_WORDS, cell="lstm", layers=2, attention="global")
-    assert phrase_vectors(ModelDirectory.load(path), PHRASES).array.shape == (3, 4 * 8)
+    assert phrase_vectors(path, PHRASES).array.shape == (3, 4 * 8)
+    assert word_vectors(path, 2).names == SOURCE_WORDS[:2]
 
 
 def test_neighbours_are_those_of_the_highest_cosine():
