@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, StrMethodFormatter
 
 from keras_encdec.analysis.gates import END_OF_SEQUENCE, PhraseGates, UnitGates
 from keras_encdec.analysis.page.fonts import choose_fonts
@@ -102,6 +102,7 @@ def draw_binned_scores(scores: BinnedScores, label: str, logarithmic: bool = Fal
     axes.set(xlabel=label, ylabel="ln p per target token (nats)")
     if logarithmic:
         axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_locator(LogLocator(2, numticks=5))
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     else:
         axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))

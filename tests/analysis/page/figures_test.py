@@ -1,3 +1,4 @@
+import itertools
 import re
 
 import numpy as np
@@ -6,6 +7,7 @@ import pytest
 from keras_encdec.analysis import PhraseGates, ScoreComparison, TablePair, UnitGates
 from keras_encdec.analysis.page.figures import (
     draw_attention,
+    draw_binned_scores,
     draw_bleu,
     draw_gates,
     draw_scores,
@@ -16,7 +18,7 @@ from keras_encdec.analysis.page.figures import (
 from keras_encdec.analysis.page.fonts import boxes_notice
 from keras_encdec.analysis.page.map_sections import draw_map
 from keras_encdec.analysis.page.training_sections import TrainingRun, draw_training
-from keras_encdec.analysis.score_statistics import LengthBleu
+from keras_encdec.analysis.score_statistics import BinnedScores, LengthBleu
 from keras_encdec.trainers.reporting import TrainingRound
 
 WORDS = ["$x$", "<b>", "caf\udce9", "\\alpha", "猫"]
@@ -77,6 +79,19 @@ def test_axes_of_shares_and_bleu_show_no_values_that_cannot_be():
     assert "20,000" in [label.get_text() for label in perplexity.get_yticklabels()]
     solid, dashed = perplexity.lines
     assert solid.get_markerfacecolor() != dashed.get_markerfacecolor(), "so that single rounds can be told apart"
+
+
+@pytest.mark.parametrize("most", [4, 14, 22])
+def test_large_frequencies_do_not_cover_one_another(most):
+    bins = BinnedScores([2.0**power for power in range(most)], [10] * most, np.tile([-3.0, -2.0, -1.0], (most, 1)))
+    figure = draw_binned_scores(bins, "occurrences", logarithmic=True)
+    figure.canvas.draw()
+    axes = figure.axes[0]
+    left, right = axes.get_xlim()
+    shown = [label for label in axes.get_xticklabels() if left <= label.get_position()[0] <= right]
+    boxes = [label.get_window_extent() for label in shown]
+    assert len(boxes) >= 3
+    assert all(before.x1 + 3 < after.x0 for before, after in itertools.pairwise(boxes)), [x.get_text() for x in shown]
 
 
 @pytest.mark.filterwarnings("ignore:Glyph")
