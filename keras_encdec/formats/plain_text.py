@@ -19,6 +19,9 @@ from keras_encdec.formats.pair_format import (
 from keras_encdec.formats.record_reader import MalformedLine, PairReader, PairRecord
 from keras_encdec.runtime.input_lines import InputLines, unequal_lines
 
+# What a file without a tab in its first line is not.
+_NO_TSV = "TSV; without a source, as for a language model, a tab begins each line"
+
 
 class TsvReader(PairReader):
     r"""Reads pairs from a file of tab-separated columns: source, target and any others.
@@ -47,7 +50,7 @@ class TsvReader(PairReader):
             columns = raw.removesuffix(b"\r").split(b"\t", 2)
             try:
                 if len(columns) < 2:
-                    raise MalformedLine("found no tab", "expected source and target separated by a tab")
+                    raise MalformedLine("found no tab", "expected source and target separated by a tab", _NO_TSV)
                 record = PairRecord(raw, self.decode(columns[0]), self.decode(columns[1], begins_line=False), None)
             except (MalformedLine, UnicodeDecodeError) as error:
                 record = self.malformed_record(raw, error)

@@ -53,6 +53,10 @@ def test_a_line_without_a_tab_stops_or_is_kept(tmp_path):
         records = list(reader)
     assert [record.problem is None for record in records] == [True, False, False, True]
     assert records[1].problem == sentence and reader.malformed == 2
+    with pytest.raises(
+        InputError, match="line 1: .*; check that the file is TSV; without a source, as for a language m"
+    ):
+        pairs(TsvReader(write(tmp_path, "text", b"c d\n")))
 
 
 def test_a_byte_order_mark_is_not_part_of_the_first_word(tmp_path):
