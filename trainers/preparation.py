@@ -17,7 +17,7 @@ from keras_encdec.formats import InputLines, pair_format
 from keras_encdec.formats.fields import split_tokens
 from keras_encdec.formats.record_reader import LEFT_OUT, RecordReader
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.task_options import HIGH_UNKNOWN_SHARE
+from keras_encdec.scoring.pair_scorer import UnknownWords
 from keras_encdec.text import Tokenizer, Vocabulary
 from keras_encdec.text.vocabulary import FIRST_WORD, POSITION_WORDS
 from keras_encdec.trainers.reporting import TrainingReporter
@@ -219,11 +219,11 @@ def _prepared_validation(
 def _warn_if_mostly_unknown(summary: Mapping[str, int], directory: ModelDirectory) -> None:
     """Warns if most words of a side of the validation pairs are unknown: the files may be in the wrong order."""
     for side, vocabulary in (("source", directory.source_vocabulary), ("target", directory.target_vocabulary)):
-        words, unknown = summary[f"{side}_tokens"] - summary["unique"], summary[f"{side}_unknown"]
-        if vocabulary and vocabulary.characters is None and unknown > HIGH_UNKNOWN_SHARE * words:
-            found = f"--validation: found {unknown / words:.1%} of the {side} words to be unknown to the model"
+        words, spells = summary[f"{side}_tokens"] - summary["unique"], vocabulary.characters is not None
+        found = UnknownWords("model", side, words, summary[f"{side}_unknown"], spells)
+        if found.is_high:
             remedy = "check that its sides are in the order of the training data, its letter case and its tokenization"
-            warnings.warn(EncdecWarning(f"{found}, expected most of them to be known; {remedy}."), stacklevel=2)
+            warnings.warn(EncdecWarning(f"--validation, {found}; {remedy}."), stacklevel=2)
 
 
 def unigram_perplexity(pairs: PreparedPairs, trained: range, held_out: Batches, vocabulary: Vocabulary) -> float:

@@ -125,7 +125,7 @@ def test_validation_pairs_that_are_left_out_are_reported(tsv, tmp_path):
 def test_validation_pairs_with_their_sides_exchanged_are_noticed(tsv, tmp_path):
     (tmp_path / "exchanged").write_text("t1 t2\ts1 t2\n")
     data = tsv.replace(validation=(str(tmp_path / "exchanged"),))
-    with pytest.warns(EncdecWarning, match="found 100.0% of the source words to be unknown to the model") as found:
+    with pytest.warns(EncdecWarning, match="source: 100.00 % of the 2 words are unknown to the model; check") as found:
         train_tiny(data, tmp_path / "m", updates=1)
     assert sum(issubclass(each.category, EncdecWarning) for each in found) == 1, "half of the target words are known"
 
