@@ -92,7 +92,7 @@ def checksum(path: str | os.PathLike[str]) -> str:
         if not path.is_dir():
             return file_checksum(path)
         files = [path / name for name in _MODEL_FILES if (path / name).exists()]
-        if path / "config.json" not in files:
+        if path / CONFIG not in files:
             files = sorted(file for file in path.rglob("*") if file.is_file())
         lines = [f"{file.relative_to(path)} {file_checksum(file)}\n" for file in files]
     return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest()

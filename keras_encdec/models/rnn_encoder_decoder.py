@@ -1,5 +1,7 @@
 """The RNN Encoder-Decoder of Cho et al., 2014: the model, its encoder, its decoder, its optimizer."""
 
+import functools
+
 import keras
 from keras import ops
 
@@ -129,11 +131,7 @@ class RNNEncoder(Encoder):
         self.units = units
         self.reset_after = reset_after
         self.initial_stddev = initial_stddev
-        policy = self.dtype_policy
-
-        def normal() -> keras.initializers.Initializer:
-            return published_normal(initial_stddev)
-
+        policy, normal = self.dtype_policy, functools.partial(published_normal, initial_stddev)
         self.embedding = FactorizedEmbedding(
             vocabulary_size, embedding_dim, embeddings_initializer=normal(), dtype=policy
         )
@@ -227,11 +225,7 @@ class RNNDecoder(Decoder):
         self.maxout_units = maxout_units
         self.output_rank = output_rank
         self.initial_stddev = initial_stddev
-        policy = self.dtype_policy
-
-        def normal() -> keras.initializers.Initializer:
-            return published_normal(initial_stddev)
-
+        policy, normal = self.dtype_policy, functools.partial(published_normal, initial_stddev)
         self.embedding = FactorizedEmbedding(
             vocabulary_size, embedding_dim, embeddings_initializer=normal(), dtype=policy
         )
