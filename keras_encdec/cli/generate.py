@@ -128,8 +128,7 @@ class _PathOrFlagParser(flags.ArgumentParser):
 
     def parse(self, argument: bool | str) -> bool | str:
         """Returns true, false, or the path."""
-        words: dict[bool | str, bool | str] = {"true": True, "false": False, "": False}
-        return words.get(argument, argument)
+        return {"true": True, "false": False}.get(str(argument), argument)
 
     def flag_type(self) -> str:
         """Returns the name of the type in the help."""
