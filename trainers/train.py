@@ -38,7 +38,7 @@ from keras_encdec.trainers.reporting import TrainingReporter, TrainingResult, Tr
 from keras_encdec.trainers.settings_checks import changed_learning_rate, fixed_settings
 from keras_encdec.trainers.task_training import prepare_tasks
 from keras_encdec.trainers.tasks import TrainingTasks
-from keras_encdec.trainers.training_config import TrainingConfig, check_together
+from keras_encdec.trainers.training_config import VALIDATING, TrainingConfig, check_together
 from keras_encdec.trainers.training_data import TrainingData
 from keras_encdec.trainers.training_files import (
     LAST,
@@ -307,7 +307,7 @@ def _remark(prepared: _Prepared, model: TranslationModel, result: TrainingResult
 
 
 def _check_validation(config: TrainingConfig, validation: Batches | None, folder: pathlib.Path) -> None:
-    for name in ("patience", "patience_epochs", "average_rounds", "validation_bleu"):
+    for name in VALIDATING:
         if getattr(config, name) and not validation:
             raise InputError(
                 "found too few pairs to hold out",

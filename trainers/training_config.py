@@ -13,6 +13,8 @@ from keras_encdec.trainers.training_data import TrainingData
 # The hyper-parameters that limit a training, and all that can end it.
 LIMITS = ("updates", "epochs", "minutes")
 ENDS = (*LIMITS, "patience", "patience_epochs")
+# The hyper-parameters that need pairs to validate on.
+VALIDATING = ("patience", "patience_epochs", "validation_bleu", "average_rounds")
 _CHO = "Cho et al., 2014, section 4.1"
 _LUONG = "Luong et al., 2015, section 4.1"
 
@@ -391,7 +393,7 @@ def check_together(config: TrainingConfig, data: TrainingData) -> None:
     characters = config.model_config.to_dict().get("characters")
     if characters in ("target", "both") and data.has_position_words:
         raise ConfigurationError("found {characters}=%s with {unknown}=posunk, expected one of them", characters)
-    for name in ("patience", "patience_epochs", "validation_bleu", "average_rounds"):
+    for name in VALIDATING:
         if getattr(config, name) and not data.validation and not data.held_out_fraction:
             raise ConfigurationError(
                 f"found {{{name}}} without pairs to validate on; give {{validation}} or {{held_out_fraction}}"
