@@ -26,6 +26,9 @@ from keras_encdec.text.vocabulary import END, FIRST_WORD, MAX_WORD_LENGTH, UNKNO
 
 # Maximum number of hypotheses, and of words, that are spelled together.
 MAX_HYPOTHESES, MAX_WORDS = 64, 256
+# Maximum number of attention weights that are computed together, which takes about 1.5 GB. Long hypotheses of long
+# sources are computed alone.
+MAX_WEIGHTS = 1 << 26
 # Widths are multiples of the first number and rows powers of two from the second, so that few shapes are compiled.
 WIDTH_STEP, MIN_ROWS = 8, 8
 # Maximum number of translations that compete with the spelling of a word.
@@ -183,12 +186,22 @@ class UnknownSpeller:
         requests: SearchRequests,
     ) -> Iterator[np.ndarray]:
         """Yields the first states of the spellings, float32 `(words, units of all models)`, in order."""
+
+        def weights(part: Sequence[tuple[int, int]]) -> int:
+            """Returns the number of attention weights of each hypothesis."""
+            longest = max(len(requests.sources[index]) for index, _ in part)
+            return longest * max(len(results[index][rank].ids) for index, rank in part)
+
         rows = sorted({(index, rank) for index, rank, _ in unknown})
-        for start in range(0, len(rows), MAX_HYPOTHESES):
-            part = rows[start : start + MAX_HYPOTHESES]
+        while rows:
+            part = rows[:MAX_HYPOTHESES]
+            while len(part) > 1 and len(part) * weights(part) > MAX_WEIGHTS:
+                part = part[: len(part) // 2]
+            rows = rows[len(part) :]
+            min_rows = MIN_ROWS if MIN_ROWS * weights(part) <= MAX_WEIGHTS else 1
             number = {row: i for i, row in enumerate(part)}
             targets = [results[index][rank].ids for index, rank in part]
-            filler = [[END]] * (power_of_two(len(part), MIN_ROWS) - len(part))
+            filler = [[END]] * (power_of_two(len(part), min_rows) - len(part))
             source, target = (
                 pad([*sequences, *filler], WIDTH_STEP * -(-max(map(len, sequences)) // WIDTH_STEP))
                 for sequences in ([requests.sources[index] for index, _ in part], targets)

@@ -11,6 +11,7 @@ from hybrid_toys import hybrid, ids_of
 from recurrent_toys import padded
 
 from keras_encdec.configuration import ConfigurationError
+from keras_encdec.data import pad
 from keras_encdec.decoding import BeamSampler, Generator, GreedySampler, RandomSampler, unknown_speller
 from keras_encdec.decoding.file_generator import MosesNBestWriter
 from keras_encdec.decoding.generation_options import GenerationOptions, check_together
@@ -117,6 +118,21 @@ def test_unknown_words_after_the_same_words_are_spelled_once(generator, monkeypa
         if number == UNKNOWN
     ]
     assert sum(asked) == len(set(places)) < len(places)
+
+
+def test_long_hypotheses_are_spelled_alone(generator, monkeypatch):
+    settings = {"sampler": BeamSampler(6, 6), "spellings": SPELLINGS, "max_length": 4}
+    expected = generator.generate(SOURCES, **settings)
+    rows = []
+    monkeypatch.setattr(unknown_speller, "MAX_WEIGHTS", 1)
+    monkeypatch.setattr(
+        unknown_speller, "pad", lambda sequences, width: rows.append(len(sequences)) or pad(sequences, width)
+    )
+    found = generator.generate(SOURCES, **settings)
+    assert set(rows) == {1}, "hypotheses together, or rows that fill up a batch"
+    for some, others in zip(found, expected, strict=True):
+        assert [(each.ids, each.spellings) for each in some] == [(each.ids, each.spellings) for each in others]
+        np.testing.assert_allclose([each.score for each in some], [each.score for each in others], atol=1e-4)
 
 
 def spelled_words(characters, sampler, generator):
