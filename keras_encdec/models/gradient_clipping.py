@@ -95,14 +95,14 @@ class GradientNorms:
 
 
 def exact_clipping(optimizer: keras.optimizers.Optimizer, elements: float | None = None) -> keras.optimizers.Optimizer:
-    """Makes an optimizer clip the elements of the gradient before it clips in its own way, and clip embeddings exactly.
+    """Makes an optimizer clip the elements of the gradient before it clips in its own way, and use embeddings exactly.
 
         g_i <- min(max(g_i, -bound), bound)
 
     A Keras optimizer clips in one way only. Here the elements are clipped first; `global_clipnorm` then clips the norm
-    of the result. Under TensorFlow, Keras clips the gradient of an embedding before it adds up the rows of a repeated
-    word; here the rows are added up first. The optimizer's config does not change. `GradientNorms.of` returns the norms
-    after the elements are clipped.
+    of the result. Under TensorFlow, Keras clips the gradient of an embedding, and squares it for an average of squares,
+    before it adds up the rows of a repeated word; here the rows are added up first. The optimizer's config does not
+    change. `GradientNorms.of` returns the norms after the elements are clipped.
 
     Args:
         optimizer: `keras.optimizers.Optimizer`.
@@ -138,9 +138,8 @@ def exact_clipping(optimizer: keras.optimizers.Optimizer, elements: float | None
     ) -> None:
         exact = [clipped(gradient) for gradient in gradients]
         norms.add(exact, optimizer.loss_scale_factor or 1)
-        apply(exact if clips else gradients, trainable_variables)
+        apply(exact, trainable_variables)
 
-    clips = any([elements, optimizer.clipnorm, optimizer.global_clipnorm, optimizer.clipvalue])
     optimizer.apply = apply_clipped
     for wrapped in norms.wrappers:
         optimizer.apply = wrapped(optimizer.apply)

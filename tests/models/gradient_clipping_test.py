@@ -51,6 +51,13 @@ def test_elements_are_clipped_and_then_the_norm():
     assert_alike(both, [array * NORM / norm(clipped) for array in clipped])
 
 
+@pytest.mark.usefixtures("eager")
+def test_without_clipping_an_optimizer_squares_the_sum_of_the_gradients_of_a_repeated_word():
+    gradient = step(toy())
+    update = step(toy(), optimizer=keras.optimizers.RMSprop(1.0, rho=0.0, epsilon=1.0))
+    assert_alike(update, [one / np.sqrt(one**2 + 1) for one in gradient])
+
+
 @pytest.mark.parametrize("share, clipped, scaled", [(0.9, 2, False), (1.1, 0, True), (None, None, False)])
 def test_norms_are_those_before_the_norm_is_clipped(share, clipped, scaled, tmp_path):
     """In a compiled step; and the file is that of the optimizer alone."""
