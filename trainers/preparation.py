@@ -101,9 +101,10 @@ def _has_same_files(data: TrainingData, before: TrainingData) -> bool:
 
 def _character_counts(config: TrainingConfig) -> tuple[int | None, int | None]:
     """Returns the number of characters of source and target, `None` for a side without characters."""
-    values = config.model_config.to_dict()
-    count, sides = values.get("character_shortlist"), values.get("characters")
-    return count if sides in ("source", "both") else None, count if sides in ("target", "both") else None
+    model = config.model_config
+    count = getattr(model, "character_shortlist", None)
+    reads, spells = (getattr(model, name, False) for name in ("reads_characters", "spells_words"))
+    return count if reads else None, count if spells else None
 
 
 def _check_validation_files(config: TrainingConfig, data: TrainingData) -> None:

@@ -390,8 +390,8 @@ def check_together(config: TrainingConfig, data: TrainingData) -> None:
         raise ConfigurationError(f"found {given}, expected one of {{phrase_table}}, {{tsv}}, {{input}}, or {alone}")
     if config.has_source and bool(data.source) != bool(data.target):
         raise ConfigurationError("found one of {source} and {target}, expected both")
-    characters = config.model_config.to_dict().get("characters")
-    if characters in ("target", "both") and data.has_position_words:
+    if getattr(config.model_config, "spells_words", False) and data.has_position_words:
+        characters = config.model_config.to_dict()["characters"]
         raise ConfigurationError("found {characters}=%s with {unknown}=posunk, expected one of them", characters)
     for name in VALIDATING:
         if getattr(config, name) and not data.validation and not data.held_out_fraction:
