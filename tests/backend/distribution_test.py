@@ -56,6 +56,7 @@ def test_devices_that_share_batches_learn_what_one_device_learns(shared, tmp_pat
         assert its == pytest.approx(mine, rel=1e-5)
 
 
+@pytest.mark.parametrize("shared", ["devices"], indirect=True)
 def test_a_stopped_run_on_several_devices_is_continued_exactly(shared):
     whole, stopped = (load_checkpoint(shared / name) for name in ("whole", "stopped"))
     assert whole.progress.updates == stopped.progress.updates == RANDOM["updates"]
@@ -72,6 +73,7 @@ def test_a_stopped_run_on_several_devices_is_continued_exactly(shared):
     assert histories[0] == histories[1]
 
 
+@pytest.mark.parametrize("shared", ["devices"], indirect=True)
 def test_dropout_draws_other_numbers_on_each_device(shared):
     """Under JAX the devices share the numbers of one device."""
     states = load_checkpoint(shared / "whole").progress.generator

@@ -1,5 +1,7 @@
 """A script that trains on several devices: without a stop, and stopped and resumed; see `distribution_test.py`.
 
+The workers of TensorFlow, each of which traces each run, do only the named runs, stopped and resumed.
+
 shared_training.py FOLDER NAME...    the pairs are in FOLDER/tsv; the training runs are left in FOLDER, first those of
                                      ALONE that are named
 """
@@ -100,17 +102,22 @@ def main(folder, names):
         reporter = TrainingReporter(lambda line: None)
         return train(tiny_config(**settings, devices="all"), data, folder / name, resume=True, reporter=reporter)
 
+    def run_stopped(name, settings):
+        # Several processes agree on signals after each update.
+        with stopping(), mock.patch("keras_encdec.trainers.budget.AGREEMENT_UPDATES", 1):
+            result = run(name, settings)
+        assert (result.signal, result.updates) == (signal.SIGTERM, STOPPED_AT), result
+        run(name, settings)
+
+    workers = "TF_CONFIG" in os.environ
     with regularized():
         for name in names:
-            run(name, ALONE[name])
-    run("whole", RANDOM)
-    # Several processes agree on signals after each update.
-    with stopping(), mock.patch("keras_encdec.trainers.budget.AGREEMENT_UPDATES", 1):
-        result = run("stopped", RANDOM)
-    assert (result.signal, result.updates) == (signal.SIGTERM, STOPPED_AT), result
-    run("stopped", RANDOM)
-    if "TF_CONFIG" in os.environ:
+            (run_stopped if workers else run)(name, ALONE[name])
+    if workers:
         end_alone(find_replicas("all"), folder / "trained")
+        return
+    run("whole", RANDOM)
+    run_stopped("stopped", RANDOM)
 
 
 def regularized():

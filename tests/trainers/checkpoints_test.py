@@ -78,7 +78,7 @@ RECURRENT = {"architecture": "recurrent", "model": {"cell": "gru", "layers": 1, 
             "average_rounds": 2,
         },
     ],
-    ids=["cosine", "halving and gradual pruning"],
+    ids=["cosine", "pruning"],
 )
 def test_an_interrupted_run_ends_with_the_weights_of_an_uninterrupted_one(tsv, tmp_path, settings):
     settings = {"updates": 8, "round_updates": 3, **settings}
