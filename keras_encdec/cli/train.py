@@ -160,12 +160,13 @@ def _check_shortlist(given: int | None, initial: TrainedModel) -> None:
 def _not_inherited(given: Mapping[str, object]) -> dict[str, object]:
     """Returns defaults for the settings that a run does not take over from its initial model.
 
-    These are the pruning, and the end of training if the flags give another one.
+    These are the pruning, what was kept of a model before, and the end of training if the flags give another one.
     """
-    has_end = any(name in given for name in LIMITS)
-    parameters = TrainingConfig.hyperparameters()
+    ends = LIMITS if any(name in given for name in LIMITS) else ()
     return {
-        each.name: each.default for each in parameters if each.group == "pruning" or has_end and each.name in LIMITS
+        each.name: each.default
+        for each in TrainingConfig.hyperparameters()
+        if each.group == "pruning" or each.needs == "initial_model" or each.name in ends
     }
 
 

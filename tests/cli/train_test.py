@@ -15,7 +15,7 @@ from commands import Command, fail, succeed
 from in_process import in_process
 from tiny_trainings import QUICK, number_of_updates, rounds, train_tiny, training_flags
 
-from keras_encdec.cli.train import COMMAND
+from keras_encdec.cli.train import COMMAND, configurations
 from keras_encdec.model_directory import load_model
 from keras_encdec.scoring import TextScorer
 from keras_encdec.trainers import TrainingData
@@ -63,6 +63,16 @@ def test_a_further_training_has_its_own_end_and_pruning(training_files, tmp_path
     succeed(train("--initial_model=masked", "--model_dir=dense"))
     assert number_of_updates(tmp_path / "dense") == [4], "without a flag, the end is that of the first training"
     assert "pruned_share" not in rounds(tmp_path / "dense")[-1]
+
+
+def test_a_further_training_trains_the_words_that_the_first_kept(tmp_path):
+    kept = '[training]\nupdates = 1\ninitial_model = "words"\nkeep_words = true\n'
+    hybrid = 'architecture = "recurrent"\n[model]\nattention = "global"\ncharacters = "both"\n'
+    (tmp_path / "settings.toml").write_text(f"{hybrid}{kept}")
+    flag_values = COMMAND.flag_values()
+    flag_values(["encdec-train", f"--initial_model={tmp_path}", "--model_dir=more"])
+    config, _ = configurations(flag_values)
+    assert config.model_config.characters == "both" and not config.keep_words
 
 
 @pytest.mark.usefixtures("eager")
