@@ -97,16 +97,22 @@ def is_rest_url(address: str) -> bool:
 
 def is_server_address(address: str) -> bool:
     """Whether a string is the address of a server: host:port, a URL, or a socket, "unix:..."."""
-    parts = re.fullmatch(r"(?:https?://)?[^/]+?(?::(\d+))?/?", address)
-    port = parts and parts[1]
-    return address.startswith("unix:") or bool(parts and (port or is_rest_url(address)) and int(port or 1) <= 65535)
+    parts = re.fullmatch(r"(?:https?://)?[^/?#]+?(?::(\d+))?(/(?!/)[^?#]*)?", address)
+    if address.startswith("unix:"):
+        return True
+    if parts is None:
+        return False
+    port, path = parts.groups(default="")
+    if is_rest_url(address):
+        return int(port or 1) <= 65535 and "/v1/models" not in path
+    return bool(port) and int(port) <= 65535 and path in ("", "/")
 
 
 def connect(address: str, model: ModelName, deadline: float = DEADLINE, connections: int = IN_FLIGHT) -> Server:
     """Makes a client of a model on a server, without calling the server.
 
     Args:
-        address: str. host:port for gRPC, a URL for REST.
+        address: str. host:port for gRPC, a URL for REST, with the path of a proxy if the server is below one.
         model: ModelName.
         deadline: float. Seconds that a call may take. Defaults to `30.0`.
         connections: int. Number of REST connections that are kept open. Defaults to `16`.

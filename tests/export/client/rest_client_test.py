@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
+from keras_encdec.configuration import ConfigurationError
 from keras_encdec.export.client.connection import connect
 from keras_encdec.export.client.model_server import ModelName, ServerError
 from keras_encdec.export.client.served_scorer import ServedScorer
@@ -25,7 +26,7 @@ class Answers(HTTPServer):
 
     def __init__(self):
         super().__init__(("localhost", 0), Handler)
-        self.get, self.post = (200, json.dumps(METADATA)), (200, "")
+        self.get, self.post, self.paths = (200, json.dumps(METADATA)), (200, ""), []
         self.address = f"http://localhost:{self.server_address[1]}"
 
 
@@ -41,6 +42,7 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(*self.server.post)
 
     def _answer(self, status, text):
+        self.server.paths.append(self.path)
         self.send_response(status)
         self.end_headers()
         self.wfile.write(text.encode())
@@ -129,6 +131,16 @@ def test_errors_of_a_proxy_have_the_codes_of_grpc(server, status, text, message)
     server.get = status, text
     with client(server) as rest, pytest.raises(ServerError, match=message):
         rest.metadata()
+
+
+def test_the_server_may_be_below_a_path_of_a_proxy(server):
+    server.get = 200, json.dumps(METADATA)
+    with contextlib.closing(connect(f"{server.address}/a/b/", ModelName("encdec"), 10)) as rest:
+        assert rest.metadata()[0] == 3
+    assert server.paths[-1] == "/a/b/v1/models/encdec/metadata"
+    for address in ("http://localhost:1/v1/models/encdec", "http://localhost:1?a", "localhost:1/a", "http://"):
+        with pytest.raises(ConfigurationError, match="expected host:port, or http://host:port for REST"):
+            connect(address, ModelName("encdec"))
 
 
 def test_a_port_without_http_or_without_tls_is_not_tried_again(server):
