@@ -67,6 +67,11 @@ def test_manifests_keep_the_schemas_of_kubernetes(path):
         kubernetes_validate.validate(document, "1.34", strict=True)
 
 
+def test_compose_starts_nothing_without_the_folder_of_versions(compose):
+    volume = compose["services"]["serving"]["volumes"][0]  # a default path would start from the folder of compose.yaml
+    assert re.fullmatch(r"\$\{SERVED:\?[^:{}]+\}:/models/encdec:ro", volume)
+
+
 def test_both_start_the_server_with_the_same_flags_that_exist(compose, deployment):
     flags = compose["services"]["serving"]["command"]
     assert flags == container(deployment)["args"]
