@@ -44,7 +44,7 @@ class ServeOptions(EncodingOption, RequestLimits):
 
     def check(self) -> None:
         super().check()
-        if not self.host:  # as from a variable of a shell that is not set: it would be any address of this machine
+        if not self.host:  # it would be any address of this machine
             raise ConfigurationError("found an empty {host}, expected a name or an address")
 
     @staticmethod

@@ -16,6 +16,7 @@ from free_ports import free_ports
 from in_process import in_process
 
 from keras_encdec.cli.serve import COMMAND
+from keras_encdec.configuration import ConfigurationError
 from keras_encdec.datasets import libreoffice_en_fr
 from keras_encdec.web import Explorer, ServeOptions, serve
 from keras_encdec.web.serve import server_of
@@ -150,7 +151,8 @@ def test_unusable_arguments_are_errors(model_dirs, tmp_path, monkeypatch):
     done = in_process(COMMAND, model, "--port=0", "--host=no.such.host.invalid")
     fail(done, 1, "cannot listen on no.such.host.invalid, port 0 (")
     assert "while attempting" not in done.stderr
-    fail(in_process(COMMAND, model, "--host="), 2, "found an empty --host, expected a name or an address")
+    with pytest.raises(ConfigurationError, match="found an empty host, expected a name or an address"):
+        ServeOptions(host="")
     two = f"--phrase_table={__file__}", f"--input={__file__}"
     fail(in_process(COMMAND, model, *two), 2, "--phrase_table", "--input")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "uvicorn" else object())
