@@ -62,8 +62,8 @@ def new_state(
             config.reduction,
             config.clip_elements or None,
             config.label_smoothing,
+            config.keep_words,
             jit_compile=step.jit_compile,
-            **({"keep_words": True} if config.keep_words else {}),
         )
         if config.keep_pruned or config.gradual_pruning:
             PruningMasks(model)

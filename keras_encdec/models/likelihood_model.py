@@ -1,7 +1,6 @@
 """Base class of models that output log-probabilities: loss, metrics, and checks of the training data."""
 
 import numbers
-from typing import Any
 
 import keras
 import numpy as np
@@ -77,7 +76,7 @@ class LikelihoodModel(keras.Model):
 
     def __init__(self, **arguments: object) -> None:
         super().__init__(**arguments)
-        self.reduction, self.label_smoothing = "sum", 0.0
+        self.reduction, self.label_smoothing, self.keep_words = "sum", 0.0, False
         self.clip_elements: float | None = None
         self.perplexity = Perplexity()
         self.log_likelihood = LogLikelihood()
@@ -86,6 +85,11 @@ class LikelihoodModel(keras.Model):
     def sides(inputs: Structure) -> tuple[Tensor, Tensor]:
         """Returns the source and the target in the inputs of the model."""
         raise NotImplementedError
+
+    @property
+    def character_weights(self) -> list[keras.Variable]:
+        """The weights for the characters of rare words; a model of words has none."""
+        return []
 
     @property
     def training_only_metrics(self) -> set[str]:
@@ -98,7 +102,8 @@ class LikelihoodModel(keras.Model):
         reduction: str = "sum",
         clip_elements: float | None = None,
         label_smoothing: float = 0.0,
-        **arguments: Any,
+        keep_words: bool = False,
+        **arguments: object,
     ) -> None:
         """Configures training.
 
@@ -116,11 +121,13 @@ class LikelihoodModel(keras.Model):
             clip_elements: float. Bound of each element of the gradient, before the optimizer clips the norm. Defaults
                 to `None`: elements are not clipped.
             label_smoothing: float. e, from 0 to below 1. Defaults to `0.0`: no smoothing.
+            keep_words: bool. Whether only the `character_weights` are trained, and all others keep their values: a
+                model of words then learns characters, and predicts the words as before. Defaults to `False`.
             **arguments: further arguments of `keras.Model.compile`, except the loss and the metrics.
 
         Raises:
-            ValueError: for an unknown reduction, a bound that is not positive, a label smoothing out of range, and for
-                `loss`, `loss_weights`, `metrics` or `weighted_metrics`.
+            ValueError: for an unknown reduction, a bound that is not positive, a label smoothing out of range,
+                `keep_words` without characters, and for `loss`, `loss_weights`, `metrics` or `weighted_metrics`.
 
         Reference:
             - Szegedy et al., 2016 (arXiv 1512.00567), section 7: label smoothing
@@ -135,14 +142,25 @@ class LikelihoodModel(keras.Model):
             raise ValueError(f'found reduction={reduction!r}, expected "sum" or "mean"')
         if not isinstance(label_smoothing, numbers.Real) or not 0 <= label_smoothing < 1:
             raise ValueError(f"found label_smoothing={label_smoothing!r}, expected a number from 0 to below 1")
+        self._keep_words(keep_words)
         self.reduction, self.clip_elements, self.label_smoothing = reduction, clip_elements, label_smoothing
         super().compile(exact_clipping(keras.optimizers.get(optimizer), clip_elements), **arguments)
         if norms := GradientNorms.of(self.optimizer):
             norms.keep_out_of_files(self.optimizer)  # even if Keras has wrapped it
 
+    def _keep_words(self, keep_words: bool) -> None:
+        """Chooses the weights that are trained, see `compile`."""
+        characters = {id(weight) for weight in self.character_weights}
+        if keep_words and not characters:
+            raise ValueError("found keep_words, expected a model with characters: there are no other weights to train")
+        if keep_words != self.keep_words:
+            for weight in self.weights:
+                weight.trainable = not keep_words or id(weight) in characters
+        self.keep_words = keep_words
+
     def get_compile_config(self) -> dict[str, object]:
         config = super().get_compile_config()
-        own = "reduction", "clip_elements", "label_smoothing"
+        own = "reduction", "clip_elements", "label_smoothing", "keep_words"
         return config and {**config, **{name: getattr(self, name) for name in own}}
 
     def compile_from_config(self, config: dict[str, object]) -> None:

@@ -95,7 +95,6 @@ class RecurrentEncoderDecoder(EncoderDecoder):
     ) -> None:
         super().__init__(source_words, target_words, **arguments)
         config = self.config
-        self.keep_words = False
         self.source_characters = self.target_characters = None
         if config.reads_characters:
             self.source_characters = config.character_shortlist if source_characters is None else source_characters
@@ -154,39 +153,6 @@ class RecurrentEncoderDecoder(EncoderDecoder):
                 "initial_scale": config.initial_scale,
             }
         )
-
-    def compile(
-        self,
-        optimizer: keras.optimizers.Optimizer | str | dict[str, object] = "rmsprop",
-        reduction: str = "sum",
-        clip_elements: float | None = None,
-        label_smoothing: float = 0.0,
-        keep_words: bool = False,
-        **arguments: object,
-    ) -> None:
-        """Configures training.
-
-        Args:
-            optimizer, reduction, clip_elements, label_smoothing, **arguments: see `LikelihoodModel.compile`.
-            keep_words: bool. Whether only the reader and the speller are trained, and all other weights keep their
-                values: a model of words then learns characters, and predicts the words as before. Defaults to `False`.
-
-        Raises:
-            ValueError: see `LikelihoodModel.compile`; and for `keep_words` without characters.
-        """
-        parts = [part for part in (self.encoder.reader, self.decoder.speller) if part is not None]
-        if keep_words and not parts:
-            raise ValueError("found keep_words, expected a model with characters: there are no other weights to train")
-        if keep_words != self.keep_words:
-            trained = {id(weight) for part in parts for weight in part.weights}
-            for weight in self.weights:
-                weight.trainable = not keep_words or id(weight) in trained
-        self.keep_words = keep_words
-        super().compile(optimizer, reduction, clip_elements, label_smoothing, **arguments)
-
-    def get_compile_config(self) -> dict[str, object]:
-        config = super().get_compile_config()
-        return config and {**config, "keep_words": self.keep_words}
 
     def call(self, inputs: Structure, training: bool | None = None) -> Structure:
         if self.config.characters == "none":

@@ -140,6 +140,11 @@ class TranslationModel(LikelihoodModel):
             raise ValueError(f"found {path.name!r} of the model {type(model).__name__}, expected one of {cls.__name__}")
         return model
 
+    @property
+    def character_weights(self) -> list[keras.Variable]:
+        parts = self.encoder.reader, self.decoder.speller
+        return [weight for part in parts if part is not None for weight in part.weights]
+
     def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         if not self.built:
             self.encoder.build()
