@@ -288,9 +288,11 @@ class TrainingConfig(Configuration):
             raise ConfigurationError(
                 "found {gradual_pruning} without an end, expected {updates}, {epochs} or {minutes} with it"
             )
-        if (self.keep_pruned or self.gradual_pruning) and self.devices != "1":
-            name = "keep_pruned" if self.keep_pruned else "gradual_pruning"
-            raise ConfigurationError(f"found {{{name}}} with {{devices}}=%s, expected it with 1 device", self.devices)
+        pruning = next((name for name in ("keep_pruned", "gradual_pruning") if getattr(self, name)), None)
+        if pruning and self.devices != "1":
+            raise ConfigurationError(
+                f"found {{{pruning}}} with {{devices}}=%s, expected it with 1 device", self.devices
+            )
         if self.devices != "all" and not (self.devices.isdecimal() and int(self.devices)):
             raise ConfigurationError("found {devices}=%r, expected 1 or more, or all", self.devices)
         if self.dtype_policy == "bfloat16" and self.optimizer in ("adam", "adamw"):
@@ -308,9 +310,8 @@ class TrainingConfig(Configuration):
             raise ConfigurationError(
                 "found {keep_words} with {characters}=%s, expected source, target or both", characters
             )
-        if self.keep_words and (self.keep_pruned or self.gradual_pruning):
-            name = "keep_pruned" if self.keep_pruned else "gradual_pruning"
-            raise ConfigurationError(f"found {{keep_words}} with {{{name}}}, expected one of them")
+        if self.keep_words and pruning:
+            raise ConfigurationError(f"found {{keep_words}} with {{{pruning}}}, expected one of them")
         if self.validation_bleu and not self.has_source:
             raise ConfigurationError(
                 "found {validation_bleu} with {architecture}=%s, which has no source to translate; drop one of the two",

@@ -143,10 +143,9 @@ def best_targets(scorer: TextScorer, phrases: Sequence[Sequence[TablePair]]) -> 
     log_probs = iter(scorer.score(pair_words(scorer, pairs)).tolist())
     preferences = []
     for lines in phrases:
+        # The probabilities of lines that differ only in factors, which the model does not see, add up.
         options: dict[str, tuple[float, float]] = {}
-        for (
-            pair
-        ) in lines:  # the probabilities of lines that differ only in factors, which the model does not see, add up
+        for pair in lines:
             target, by_model = plain_text(pair.target), math.exp(next(log_probs))
             options[target] = options.get(target, (0.0, 0.0))[0] + pair.probability, by_model
         merged = [(target, *probabilities) for target, probabilities in options.items()]
