@@ -18,7 +18,7 @@ from keras_encdec.layers.attention_step import (
     local_window,
     masked_softmax,
 )
-from keras_encdec.layers.initializers import fresh
+from keras_encdec.layers.initializers import checked_size, fresh
 
 
 class Attention(keras.layers.Layer):
@@ -76,14 +76,15 @@ class Attention(keras.layers.Layer):
     ) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
+        self.input_spec = keras.layers.InputSpec(ndim=3)
         if score not in SCORES:
             raise ValueError(f"found score={score!r}, expected one of {', '.join(SCORES)}")
         if score_units is not None and score != "concat":
             raise ValueError(f'found score_units={score_units} with score={score!r}, expected it with score="concat"')
         self.score = score
-        self.score_units = score_units
+        self.score_units = None if score_units is None else checked_size("score_units", score_units)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        width = {"score_units": score_units} if score == "concat" else {}
+        width = {"score_units": self.score_units} if score == "concat" else {}
         self.scores = SCORES[score](kernel_initializer=self.kernel_initializer, dtype=self.dtype_policy, **width)
 
     def build(self, queries_shape: Shape, annotations_shape: Shape) -> None:
@@ -265,9 +266,7 @@ class LocalAttention(Attention):
 
     def __init__(self, score: str = "general", half_width: int = 10, **kwargs: Any) -> None:
         super().__init__(score, **kwargs)
-        if half_width < 1:
-            raise ValueError(f"found half_width={half_width}, expected 1 or more")
-        self.half_width = half_width
+        self.half_width = checked_size("half_width", half_width)
 
     def centers(self, queries: Tensor, last: Tensor, positions: Tensor) -> Tensor:
         """Computes p_t of each query.

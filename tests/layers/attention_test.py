@@ -85,7 +85,10 @@ def test_positions_may_begin_anywhere():
     [
         (lambda: GlobalAttention("product"), "score='product', expected one of dot, general, concat"),
         (lambda: GlobalAttention("dot", score_units=3), "score_units=3 with score='dot'"),
-        (lambda: LocalMonotonicAttention(half_width=0), "half_width=0, expected 1 or more"),
+        (lambda: GlobalAttention("concat", score_units="3"), "score_units='3', expected a whole number, 1 or more"),
+        (lambda: LocalMonotonicAttention(half_width=0), "half_width=0, expected a whole number, 1 or more"),
+        (lambda: LocalMonotonicAttention(half_width=1.5), "half_width=1.5, expected a whole number, 1 or more"),
+        (lambda: GlobalAttention("dot")(QUERIES[:, 0], ANNOTATIONS), "expected ndim=3, found ndim=2"),
         (lambda: GlobalAttention("dot")(QUERIES, ANNOTATIONS[:, :, :5]), "width 6 and annotations of width 5"),
         (lambda: attention_class("hard"), "attention='hard', expected one of none, global, local_m, local_p"),
         (
