@@ -188,8 +188,7 @@ class LikelihoodModel(keras.Model):
                 without `y`, and unless `sample_weight` has one weight for each pair. Batches of other objects are not
                 checked.
         """
-        if arguments.get("class_weight") is not None:
-            raise ValueError("found class_weight=, expected none: a pair has no class; weigh pairs with sample_weight=")
+        _check_class_weight(arguments.get("class_weight"))
         self._check_pairs(x, y, arguments.get("sample_weight"))
         validation = arguments.get("validation_data")
         if isinstance(validation, tuple | list) and validation:
@@ -203,6 +202,31 @@ class LikelihoodModel(keras.Model):
         """Computes the loss and the metrics, see `keras.Model.evaluate`. Takes the same pairs as `fit`."""
         self._check_pairs(x, y, arguments.get("sample_weight"))
         return super().evaluate(x, y, *args, **arguments)
+
+    def train_on_batch(
+        self,
+        x: Structure,
+        y: Tensor | None = None,
+        sample_weight: Tensor | None = None,
+        class_weight: None = None,
+        **arguments: object,
+    ) -> list[float] | dict[str, float]:
+        """Makes one update, see `keras.Model.train_on_batch`. Takes the same pairs as `fit`, with or without `y`."""
+        _check_class_weight(class_weight)
+        self._check_batch(x, y)
+        return super().train_on_batch(x, y, sample_weight, **arguments)
+
+    def test_on_batch(
+        self, x: Structure, y: Tensor | None = None, *args: object, **arguments: object
+    ) -> list[float] | dict[str, float]:
+        """Computes the loss and the metrics of a batch, see `keras.Model.test_on_batch` and `train_on_batch`."""
+        self._check_batch(x, y)
+        return super().test_on_batch(x, y, *args, **arguments)
+
+    def _check_batch(self, x: Structure, y: Tensor | None) -> None:
+        """Checks a single batch, which is not split, so that it may contain characters; their ids are not checked."""
+        if not self.character_weights:
+            self._check_pairs(x, y, None)
 
     def _check_pairs(
         self, x: Structure, y: Tensor | None, sample_weight: Tensor | None, names: tuple[str, str] = ("x", "y")
@@ -271,6 +295,11 @@ def _are_equal(array: Tensor, other: Tensor) -> bool:
     if not (hasattr(array, "shape") and hasattr(other, "shape")) or tuple(array.shape) != tuple(other.shape):
         return False
     return np.array_equal(ops.convert_to_numpy(array), ops.convert_to_numpy(other))
+
+
+def _check_class_weight(class_weight: object) -> None:
+    if class_weight is not None:
+        raise ValueError("found class_weight=, expected none: a pair has no class; weigh pairs with sample_weight=")
 
 
 def _check_weights(sample_weight: Tensor) -> None:

@@ -96,6 +96,8 @@ def test_sample_weights_weigh_pairs():
         model.fit(PAIRS, validation_data=(PAIRS, None, weights), verbose=0)
     with pytest.raises(ValueError, match="found class_weight=, expected none: .* weigh pairs with sample_weight="):
         model.fit(PAIRS, TARGET, class_weight={0: 1.0, 1: 2.0}, verbose=0)
+    with pytest.raises(ValueError, match="found class_weight=, expected none"):
+        model.train_on_batch(PAIRS, TARGET, class_weight={0: 1.0, 1: 2.0})
 
 
 def test_validation_data_is_split_off_the_pairs_and_their_target():
@@ -163,6 +165,9 @@ def test_invalid_training_data_is_refused(arguments, sentence):
         model.fit(*arguments, verbose=0)
     with pytest.raises(ValueError, match=sentence):
         model.evaluate(*arguments, verbose=0)
+    for method in (model.train_on_batch, model.test_on_batch):
+        with pytest.raises(ValueError, match=sentence):
+            method(*arguments)
     if len(arguments) == 1:
         with pytest.raises(ValueError, match=sentence):
             model.fit(PAIRS, validation_data=arguments, verbose=0)
