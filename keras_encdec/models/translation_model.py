@@ -230,6 +230,13 @@ class TranslationModel(LikelihoodModel):
         """
         return self.decoder.start(self.encode(source, characters))
 
+    def quantize(self, *args: object, **arguments: object) -> None:
+        """Raises ValueError: encoders and decoders read matrices, which Keras would replace by integers with scales."""
+        raise ValueError(
+            'found quantize, expected dtype="int8" of TextScorer or TextGenerator, or weights="int8" of '
+            "keras_encdec.export.ExportOptions: Keras cannot quantize this model, whose parts read their matrices"
+        )
+
     def task_models(self) -> dict[str, "TranslationModel"]:
         """Returns an ordinary model for each task, by the task's name; here only this model, under the empty name."""
         return {"": self}

@@ -134,6 +134,11 @@ def test_regularizers_and_added_losses_are_part_of_the_loss(kind):
     assert abs(loss - (3 * bias.sum() - numpy(penalized.score(SOURCE, TARGET)).sum())) < 1e-2
 
 
+def test_quantization_is_refused():
+    with pytest.raises(ValueError, match="found quantize, expected dtype=.int8. of TextScorer or TextGenerator, or "):
+        toy().quantize("int8")
+
+
 @pytest.mark.parametrize("argument", [{"loss": "mse"}, {"metrics": ["accuracy"]}, {"weighted_metrics": []}])
 def test_a_custom_loss_and_metrics_are_refused(argument):
     [name] = argument
