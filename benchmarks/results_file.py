@@ -10,7 +10,7 @@ import subprocess
 
 from keras_encdec import __version__
 from keras_encdec.backend.devices import processor_flags
-from keras_encdec.diagnosis.machine import processor_name
+from keras_encdec.diagnosis.diagnosis import processor_name
 
 HERE = pathlib.Path(__file__).parent
 LIBRARIES = "keras", "tensorflow", "jax", "torch", "numpy"

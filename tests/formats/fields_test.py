@@ -18,7 +18,7 @@ OTHER_TEXT = {
     "backend/devices.py",
     "backend/startup.py",  # flags of TensorFlow
     "datasets/libreoffice.py",
-    "diagnosis/machine.py",  # files of the Linux kernel
+    "diagnosis/diagnosis.py",  # files of the Linux kernel
     "formats/phrase_table.py",  # for speed, after a check that there is no other white space
     "smt/extraction/phrase_scoring.py",
     "smt/extraction/sentence_batches.py",
