@@ -12,7 +12,7 @@ from workload import report
 from keras_encdec.backend import compiled_call
 from keras_encdec.backend.startup import keep_freed_memory
 from keras_encdec.decoding import BeamSampler, Generator
-from keras_encdec.decoding.search_functions import SearchFunctions
+from keras_encdec.decoding.ensemble import SearchFunctions
 from keras_encdec.model_directory import ModelDirectory
 
 

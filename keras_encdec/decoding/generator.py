@@ -9,12 +9,11 @@ import numpy as np
 
 from keras_encdec.backend.devices import backend_name, on_cpu, warn_if_slow
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.decoding.ensemble import Ensemble
+from keras_encdec.decoding.ensemble import Ensemble, SearchFunctions
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.sampler_registry import sampler_of
 from keras_encdec.decoding.search import Hypothesis, Search, with_full_scores
 from keras_encdec.decoding.search_batches import LENGTH_FACTOR, SearchBatch, SearchBatches
-from keras_encdec.decoding.search_functions import SearchFunctions
 from keras_encdec.decoding.unknown_speller import UnknownSpeller
 from keras_encdec.models.spelling_rules import SpellingRules
 from keras_encdec.models.translation_model import ModelInDtype, TranslationModel

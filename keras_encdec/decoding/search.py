@@ -8,9 +8,9 @@ import numpy as np
 from keras import ops
 
 from keras_encdec.backend.types import Structure, Tensor
+from keras_encdec.decoding.ensemble import SearchFunctions
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.search_batches import SearchBatch
-from keras_encdec.decoding.search_functions import SearchFunctions
 from keras_encdec.models.word_tables import NO_TABLES, WordTables
 from keras_encdec.text.vocabulary import END, PADDING
 

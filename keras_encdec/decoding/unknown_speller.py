@@ -12,11 +12,10 @@ from keras_encdec.backend.types import Tensor
 from keras_encdec.data import pad
 from keras_encdec.data.rare_word_batches import local_sources
 from keras_encdec.decoding.beam_sampler import BeamSampler
-from keras_encdec.decoding.ensemble import Ensemble, EnsembleMemory, EnsembleState
+from keras_encdec.decoding.ensemble import Ensemble, EnsembleMemory, EnsembleState, SearchFunctions
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.search import Hypothesis, Search, with_full_scores
 from keras_encdec.decoding.search_batches import SearchBatch, SearchRequests
-from keras_encdec.decoding.search_functions import SearchFunctions
 from keras_encdec.models.contract import Decoder
 from keras_encdec.models.spelling_rules import SpellingRules
 from keras_encdec.models.word_tables import NO_TABLES, WordTables

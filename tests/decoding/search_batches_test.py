@@ -137,7 +137,7 @@ def test_batches_that_shrink_keep_their_words(model, monkeypatch, sharing):
     random = np.random.default_rng(0)
     sources = [[*random.integers(3, 9, random.integers(1, 20)).tolist(), 2] for _ in range(30)]
     lists = [random.choice(np.arange(3, WORDS + 3), 8, replace=False) for _ in sources]
-    monkeypatch.setattr("keras_encdec.decoding.search_functions.MIN_ROWS", 1)
+    monkeypatch.setattr("keras_encdec.decoding.ensemble.MIN_ROWS", 1)
     monkeypatch.setattr("keras_encdec.backend.compiled_call.COMPILING", 0)
     monkeypatch.setattr(search_batches, "SHARING_SOURCES", sharing)
     for sampler in (GreedySampler(), BeamSampler(2), BeamSampler(4)):

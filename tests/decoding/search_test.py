@@ -4,7 +4,7 @@ import pytest
 from table_model import TableModel, random_sources
 
 from keras_encdec.backend import compiled_call as batch_size
-from keras_encdec.decoding import BeamSampler, Generator, GreedySampler, RandomSampler, search_functions
+from keras_encdec.decoding import BeamSampler, Generator, GreedySampler, RandomSampler, ensemble
 
 
 @pytest.mark.parametrize(
@@ -12,13 +12,13 @@ from keras_encdec.decoding import BeamSampler, Generator, GreedySampler, RandomS
 )
 def test_removing_finished_sources_from_the_batch_changes_no_result(sampler, monkeypatch):
     model, sources = TableModel(scale=1.5), random_sources(150, 14)
-    sizes, take_step = [], search_functions.SearchFunctions.step
+    sizes, take_step = [], ensemble.SearchFunctions.step
 
     def counted(functions, sampler, words, *others):
         sizes.append(len(words))
         return take_step(functions, sampler, words, *others)
 
-    monkeypatch.setattr(search_functions.SearchFunctions, "step", counted)
+    monkeypatch.setattr(ensemble.SearchFunctions, "step", counted)
     monkeypatch.setattr(batch_size, "COMPILING", 0)
     with_it = Generator(model).generate(sources, sampler)
     assert sizes[0] > sizes[-1]
@@ -32,13 +32,13 @@ def test_removing_finished_sources_from_the_batch_changes_no_result(sampler, mon
 
 
 def test_samplers_that_differ_in_search_options_share_a_compiled_step(monkeypatch):
-    made, compiled_call = [], search_functions.compiled_call
+    made, compiled_call = [], ensemble.compiled_call
 
     def noted(layer):
         made.extend([layer.name] if layer.name == "step" else [])
         return compiled_call(layer)
 
-    monkeypatch.setattr(search_functions, "compiled_call", noted)
+    monkeypatch.setattr(ensemble, "compiled_call", noted)
     generator = Generator(TableModel())
     results = [
         generator.generate([[3, 2], [4, 2]], sampler)

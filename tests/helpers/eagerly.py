@@ -6,7 +6,7 @@ from unittest import mock
 import keras
 
 COMPILES = [
-    "keras_encdec.decoding.search_functions",
+    "keras_encdec.decoding.ensemble",
     "keras_encdec.decoding.unknown_speller",
     "keras_encdec.scoring.source_encoder",
     "keras_encdec.scoring.ngram_scorer",
