@@ -16,7 +16,7 @@ from keras_encdec.export.comparison import served_words
 from keras_encdec.export.phrase_ids import BYTES_PER_TOKEN
 from keras_encdec.export.served_model import ServedModel
 from keras_encdec.export.serving_config import ServingConfig
-from keras_encdec.export.version_description import DESCRIPTION, RAW_TEXT, TOKENS, version_checksums
+from keras_encdec.export.versions import DESCRIPTION, RAW_TEXT, TOKENS, version_checksums
 from keras_encdec.model_config import WEIGHTS
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.translation_model import TranslationModel

@@ -7,8 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
-from keras_encdec.export.version_description import MAX_TOKENS, WEIGHT_FORMS
-from keras_encdec.export.versions import MAX_VERSION
+from keras_encdec.export.versions import MAX_TOKENS, MAX_VERSION, WEIGHT_FORMS
 from keras_encdec.runtime.open_output import write_file
 from keras_encdec.task_options import ReplacementOptions, ShortlistOptions, TranslationOptions
 from keras_encdec.trained_model import TranslatingModel, check_can_replace_unknown, check_can_translate

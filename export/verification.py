@@ -25,8 +25,7 @@ from keras_encdec.export.comparison import (
 from keras_encdec.export.exporting import load_served_directory, require_tensorflow
 from keras_encdec.export.serving_config import VerificationOptions
 from keras_encdec.export.stored_weights import rounded_model
-from keras_encdec.export.version_description import check_exported_from, check_unchanged, read_description
-from keras_encdec.export.versions import version_folder
+from keras_encdec.export.versions import check_exported_from, check_unchanged, read_description, version_folder
 from keras_encdec.runtime.files import is_url, joined
 from keras_encdec.runtime.remote_folders import copied_folder
 from keras_encdec.trained_model import TrainedModel

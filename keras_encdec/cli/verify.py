@@ -7,8 +7,7 @@ from keras_encdec.cli.process import say
 from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.export.serving_config import VerificationOptions
-from keras_encdec.export.version_description import check_exported_from, check_unchanged
-from keras_encdec.export.versions import version_folder
+from keras_encdec.export.versions import check_exported_from, check_unchanged, version_folder
 from keras_encdec.formats import ColumnKind, format_names
 from keras_encdec.runtime.files import is_url
 from keras_encdec.task_options import EncodingOption

@@ -140,8 +140,7 @@ def _check_model(folder: pathlib.Path) -> tuple[str, list[str]]:
 
 
 def _check_versions(folder: pathlib.Path, single: bool) -> tuple[str, list[str]]:
-    from keras_encdec.export.version_description import check_unchanged, version_checksums
-    from keras_encdec.export.versions import versions
+    from keras_encdec.export.versions import check_unchanged, version_checksums, versions
 
     folders = [folder] if single else [folder / str(number) for number in versions(folder)]
     if not folders:

@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from keras_encdec.diagnosis.paths import check_path
-from keras_encdec.export.version_description import version_checksums
+from keras_encdec.export.versions import version_checksums
 from keras_encdec.model_config import replace_weights
 
 
