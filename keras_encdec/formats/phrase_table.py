@@ -1,7 +1,8 @@
 """Moses phrase tables: reads them, and adds scores to their lines."""
 
 import math
-from collections.abc import Callable, Generator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, NamedTuple, cast
 
 from keras_encdec.errors import FilePath, quoted
@@ -271,3 +272,31 @@ class PhraseTableFormat(PairFormat):
         end = sum(map(len, fields[:2])) + len(fields[2].rstrip()) + 6
         neutral = [self.column_texts[column.kind].neutral for column in columns]
         return PhraseTableLine(record.raw, b"", b"", [], end).append_scores(neutral)
+
+
+class OccurringPhrases:
+    """The phrases that occur in sentences. It stores the suffixes of the sentences, not a copy of each phrase.
+
+    With `longest`, it is the maximum number of words in a phrase.
+
+    Example:
+
+    >>> phrases = OccurringPhrases([["the", "big", "house"]], longest=2)
+    >>> "big house" in phrases, "the big house" in phrases, "big hou" in phrases
+    (True, False, False)
+    """
+
+    def __init__(self, sentences: Iterable[Sequence[str]], longest: int | None = None) -> None:
+        # A phrase occurs if a suffix of a sentence begins with it and a space. Without the space, the phrase could end
+        # inside a word.
+        self._suffixes = sorted(
+            {
+                " ".join([*words[start : start + longest if longest else None], ""])
+                for words in sentences
+                for start in range(len(words))
+            }
+        )
+
+    def __contains__(self, phrase: str) -> bool:
+        index = bisect_left(self._suffixes, f"{phrase} ")
+        return index < len(self._suffixes) and self._suffixes[index].startswith(f"{phrase} ")

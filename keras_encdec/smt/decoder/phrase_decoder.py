@@ -14,7 +14,7 @@ from keras_encdec import __version__
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats.encodings import FileEncoding, model_words
 from keras_encdec.formats.feature_weights import Weights
-from keras_encdec.formats.phrase_table import PhraseTableReader
+from keras_encdec.formats.phrase_table import OccurringPhrases, PhraseTableReader
 from keras_encdec.formats.plain_text import read_sentences
 from keras_encdec.runtime.files import absolute, check_distinct_files, file_checksum
 from keras_encdec.runtime.open_output import open_output
@@ -38,7 +38,6 @@ from keras_encdec.smt.decoder.phrase_options import (
 from keras_encdec.smt.decoder.phrase_search import PhraseSearch
 from keras_encdec.smt.decoder.phrase_translation import PhraseTranslation, distinct_derivations
 from keras_encdec.smt.ngrams.ngram_model import NgramModel, check_ngram_model
-from keras_encdec.smt.occurring_phrases import OccurringPhrases
 from keras_encdec.task_options import HIGH_UNKNOWN_SHARE
 
 _SENTENCES_IN_BATCH = 8

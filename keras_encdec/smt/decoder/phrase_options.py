@@ -6,13 +6,12 @@ from operator import mul
 from typing import NamedTuple
 
 from keras_encdec.formats.encodings import escape, model_words, unescape
-from keras_encdec.formats.phrase_table import PhraseTableRecord, log_score
+from keras_encdec.formats.phrase_table import OccurringPhrases, PhraseTableRecord, log_score
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.progress import Progress
 from keras_encdec.smt.decoder.decoding_options import UNKNOWN_WORD_VALUE, DecoderWeights
 from keras_encdec.smt.ngrams.ngram_estimation import SENTENCE_BEGIN, SENTENCE_END, UNKNOWN
 from keras_encdec.smt.ngrams.ngram_model import NgramModel
-from keras_encdec.smt.occurring_phrases import OccurringPhrases
 
 LN_10 = math.log(10)
 _SPECIAL = frozenset({UNKNOWN.decode(), SENTENCE_BEGIN.decode(), SENTENCE_END.decode()})

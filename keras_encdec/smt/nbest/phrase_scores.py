@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath, InputLines, PhraseTableReader, model_words
-from keras_encdec.formats.phrase_table import log_score
+from keras_encdec.formats.phrase_table import OccurringPhrases, log_score
 from keras_encdec.formats.record_reader import LEFT_OUT
 from keras_encdec.runtime.progress import Progress
-from keras_encdec.smt.occurring_phrases import OccurringPhrases
 
 
 class PositionedPhrase(NamedTuple):

@@ -7,7 +7,7 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_encdec.smt.occurring_phrases import OccurringPhrases
+from keras_encdec.formats.phrase_table import OccurringPhrases
 
 WORDS = st.lists(st.sampled_from(["a", "ab", "b", "é", "\u00a0", "!"]), max_size=5)
 
