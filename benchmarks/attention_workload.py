@@ -8,8 +8,8 @@ import random
 import numpy as np
 
 from keras_encdec.formats import InputLines
+from keras_encdec.formats.nbest import hypotheses_by_sentence
 from keras_encdec.formats.plain_text import read_sentences
-from keras_encdec.smt.nbest.nbest_sentences import hypotheses_by_sentence
 from keras_encdec.text import Vocabulary
 from keras_encdec.text.vocabulary import END, FIRST_WORD
 

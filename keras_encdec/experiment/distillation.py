@@ -31,6 +31,7 @@ from keras_encdec.experiment.stage_runner import (
 from keras_encdec.formats import escape
 from keras_encdec.formats.encodings import FileEncoding, without_mark
 from keras_encdec.formats.fields import split_tokens
+from keras_encdec.formats.nbest import SentenceHypotheses, hypotheses_by_sentence
 from keras_encdec.model_average import average_models
 from keras_encdec.model_config import model_path
 from keras_encdec.runtime.files import as_result, check_can_be_read_again, check_lists, joined, remove
@@ -40,7 +41,6 @@ from keras_encdec.runtime.progress import Progress
 from keras_encdec.runtime.remote_folders import LocalFiles
 from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric, check_lines, read_text
 from keras_encdec.smt.evaluation.evaluate import BASELINE, EvaluationOptions, evaluate
-from keras_encdec.smt.nbest.nbest_sentences import SentenceHypotheses, hypotheses_by_sentence
 from keras_encdec.text.lexical_shortlist import read_dictionary
 from keras_encdec.text.vocabulary import UNKNOWN_WORD
 from keras_encdec.trainers.training_config import TrainingConfig

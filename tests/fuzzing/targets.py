@@ -199,7 +199,7 @@ def _experiment(folder: pathlib.Path) -> None:
 
 
 def _nbest_sentences(folder: pathlib.Path) -> None:
-    from keras_encdec.smt.nbest.nbest_sentences import hypotheses_by_sentence
+    from keras_encdec.formats.nbest import hypotheses_by_sentence
 
     with InputLines(folder / "nbest") as lines:
         number = sum(len(sentence.hypotheses) for sentence in hypotheses_by_sentence(lines))

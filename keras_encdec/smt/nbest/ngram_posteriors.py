@@ -10,11 +10,11 @@ from keras_encdec.configuration import hyperparameter
 from keras_encdec.formats import FilePath, InputLines, append_features, open_output, parse_features
 from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.fields import LARGEST
+from keras_encdec.formats.nbest import SentenceHypotheses, hypotheses_by_sentence
 from keras_encdec.formats.nbest_line import check_feature_name, check_new_features
 from keras_encdec.formats.pair_format import log_prob_text
 from keras_encdec.runtime.files import check_distinct_files
 from keras_encdec.runtime.progress import FileSummary, Progress
-from keras_encdec.smt.nbest.nbest_sentences import SentenceHypotheses, hypotheses_by_sentence
 from keras_encdec.task_options import EncodingOption
 
 # The longest n-grams that BLEU counts.

@@ -16,9 +16,9 @@ from keras_encdec.formats import (
 )
 from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.feature_weights import Weights, check_weights
+from keras_encdec.formats.nbest import SentenceHypotheses, hypotheses_by_sentence, with_word_penalty
 from keras_encdec.runtime.files import check_distinct_files
 from keras_encdec.runtime.progress import FileSummary, Progress
-from keras_encdec.smt.nbest.nbest_sentences import SentenceHypotheses, hypotheses_by_sentence, with_word_penalty
 from keras_encdec.task_options import EncodingOption
 
 # Maximum number of consecutive sentences without hypotheses. A larger gap comes from a wrong id and would fill the

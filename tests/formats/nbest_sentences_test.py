@@ -4,7 +4,7 @@ import pytest
 
 from keras_encdec.errors import InputError
 from keras_encdec.formats import InputLines
-from keras_encdec.smt.nbest.nbest_sentences import hypotheses_by_sentence, with_word_penalty
+from keras_encdec.formats.nbest import hypotheses_by_sentence, with_word_penalty
 
 
 def test_lines_get_minus_the_number_of_words(tmp_path):
