@@ -114,9 +114,7 @@ class ScoringOptions(
         if self.moses_ini is not None and not known.in_moses_ini:
             raise ConfigurationError("found {moses_ini} with {format}=%s, expected it with a phrase table", self.format)
         if known.has_source_file and not self.source:
-            raise ConfigurationError(
-                "found {format}=%s without {source}, expected the sentences that were translated", self.format
-            )
+            raise ConfigurationError("found {format}=%s without {source}, expected the file of sources", self.format)
         for name, attribute in (("source", "has_source_file"), ("feature_name", "has_column_names")):
             if getattr(self, name) is not None and not getattr(known, attribute):
                 able = " or ".join(format_names(**{attribute: True}))

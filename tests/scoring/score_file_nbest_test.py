@@ -193,7 +193,7 @@ def test_malformed_lines_are_kept_on_request(score, files):
     ("arguments", "sentence"),
     [
         ({"token_scores": True}, "found token_scores with format=nbest, expected it with format=tsv or parallel"),
-        ({"source": None}, "found format=nbest without source, expected the sentences that were translated"),
+        ({"source": None}, "found format=nbest without source, expected the file of sources"),
         ({"feature_name": "RNN_0"}, "found feature_name='RNN_0', expected a name without white space, _, = and |"),
         ({"feature_name": "RNN0="}, "found feature_name='RNN0='"),
         ({"feature_name": "R NN"}, "found feature_name='R NN'"),
