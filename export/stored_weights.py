@@ -129,11 +129,7 @@ class StoredWeight(tf.saved_model.experimental.TrackableResource):
 
 
 class StoredWeights:
-    """The weights of a float32 model that are stored in less space, see `encode_weight`; all others stay variables.
-
-    Attributes:
-        weights: list of StoredWeight.
-    """
+    """The weights of a float32 model that are stored in less space, see `encode_weight`; all others stay variables."""
 
     def __init__(self, model: TranslationModel, form: str) -> None:
         self._model, self._is_rounded = model, form != "float32"

@@ -172,9 +172,6 @@ def check_has_weights(path: pathlib.Path) -> None:
 def read_model_config(path: pathlib.Path) -> dict[str, Json]:
     """Reads the configuration of a model directory.
 
-    Args:
-        path: pathlib.Path of the directory.
-
     Raises:
         InputError: if it is not a model directory, or has another format.
     """

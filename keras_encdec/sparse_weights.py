@@ -153,9 +153,6 @@ def is_half(path: FilePath) -> bool:
 def dense_file(path: FilePath) -> Iterator[pathlib.Path]:
     """Yields a `.keras` file that Keras can load, in place of one that may be sparse.
 
-    Args:
-        path: path of the file.
-
     Yields:
         pathlib.Path: the file itself if it is not sparse; otherwise a temporary one, removed at the end of the block.
 
@@ -187,9 +184,6 @@ def count_zeros(path: FilePath) -> tuple[int, int]:
 
     If all weights in the first row of a matrix are zero, that row is left out: in an embedding, it is the row for
     padding. In another matrix, a first row whose weights are all pruned is left out, too, although it should count.
-
-    Args:
-        path: path of the file.
 
     Returns:
         tuple of the number of zeros and the number of weights.

@@ -269,9 +269,6 @@ def check_can_translate(spells_words: bool, draws: bool) -> None:
 def check_ensemble(models: Sequence[KnownModel]) -> None:
     """Checks that models can be used together, in an ensemble or an average.
 
-    Args:
-        models: list of TrainedModel or ModelDirectory.
-
     Raises:
         InputError: for a model whose vocabularies, tokenization or direction differ from those of the first one.
     """

@@ -102,12 +102,7 @@ def round_sums(model: keras.Model) -> list[keras.Variable]:
 
 
 class TrainingState(NamedTuple):
-    """A training run at one moment.
-
-    Attributes:
-        model: compiled TranslationModel.
-        progress: Progress.
-    """
+    """A training run at one moment."""
 
     model: TranslationModel
     progress: Progress

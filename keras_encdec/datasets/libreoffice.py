@@ -122,9 +122,6 @@ class _HelpPage(HTMLParser):
 def read_help_page(html: str) -> dict[str, str]:
     """Reads the paragraphs and headings of a help page, by their ids.
 
-    Args:
-        html: str. The page.
-
     Returns:
         dict from id to text, in the order of the page, with white space collapsed. Code is left out. If a text differs
         between systems or applications, the default text is kept.
@@ -144,9 +141,6 @@ def read_catalog(content: bytes) -> Iterator[tuple[str, str]]:
     """Reads the messages of a compiled gettext catalog.
 
     The layout is in the GNU gettext manual, section "The Format of GNU MO Files".
-
-    Args:
-        content: bytes of an .mo file.
 
     Yields:
         `(original, translation)`: str, without contexts. The header is left out. So are plural forms, because their
@@ -174,9 +168,6 @@ def read_catalog(content: bytes) -> Iterator[tuple[str, str]]:
 
 def clean_message(text: str) -> str | None:
     """Makes a message plain text: removes accelerator marks, and inserts the product's name.
-
-    Args:
-        text: str. The message.
 
     Returns:
         str; `None` if the message has other placeholders, or markup.
@@ -230,9 +221,6 @@ def read_package(path: str | os.PathLike[str]) -> Iterator[tuple[str, bytes]]:
 
     A .deb is an ar archive (deb(5)): eight bytes of magic, then members, each with a 60-byte header and padded to an
     even length. The files are in the member `data.tar.xz` or `data.tar.gz`.
-
-    Args:
-        path: path of the .deb file.
 
     Yields:
         `(name, content)`: str, without the leading `./`, and bytes.

@@ -67,9 +67,6 @@ LM0= 0.5
 def check_programs(moses_dir: str) -> None:
     """Checks that the programs of all stages exist, before the first stage begins.
 
-    Args:
-        moses_dir: str. Directory of Moses.
-
     Raises:
         InputError: if a program is missing or cannot be executed, or Perl is not installed.
     """

@@ -113,12 +113,7 @@ def read_result(
 
 
 def write_results(result: ExperimentResult, folder: str | os.PathLike[str]) -> None:
-    """Writes `results.md` and `results.json` into a directory.
-
-    Args:
-        result: ExperimentResult.
-        folder: the directory.
-    """
+    """Writes `results.md` and `results.json` into a directory."""
     folder = pathlib.Path(folder)
     write_json(folder / "results.json", result.to_dict())
     write_file(folder / "results.md", _markdown(result).encode())

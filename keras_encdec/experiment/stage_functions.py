@@ -34,11 +34,7 @@ _DECODING = {"max_sentence_length": MAX_SENTENCE_LENGTH}
 
 
 class TrainingStopped(Exception):
-    """A signal stopped a training run. The next run of the experiment continues it.
-
-    Attributes:
-        signal: int.
-    """
+    """A signal stopped a training run. The next run of the experiment continues it."""
 
     def __init__(self, signal: int) -> None:
         super().__init__(f"signal {signal}")

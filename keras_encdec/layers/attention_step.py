@@ -242,11 +242,7 @@ class AttentionStep:
 
 
 class WithoutGradient(RecurrentStep):
-    """Wraps a plain function, a step of a cell or of attention, for an `InputFeedingStep` without `backward`.
-
-    Args:
-        function: the step.
-    """
+    """Wraps a plain function, a step of a cell or of attention, for an `InputFeedingStep` without `backward`."""
 
     def __init__(self, function: Callable[..., Structure]) -> None:
         self._function = function

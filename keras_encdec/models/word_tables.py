@@ -66,9 +66,6 @@ class WordTableCache:
     """Computes the word tables of models once there are enough words to read, and again when the weights have changed.
 
     `benchmarks/translation.py` measures the benefit: a third of the products of a translation.
-
-    Args:
-        models: list of TranslationModel.
     """
 
     def __init__(self, models: Sequence["TranslationModel"]) -> None:

@@ -88,9 +88,6 @@ def toml_lines(values: Mapping[str, object]) -> list[str]:
 def read_record(path: FilePath) -> dict[str, Json]:
     """Reads the JSON record that a job wrote about its own work.
 
-    Args:
-        path: the file.
-
     Returns:
         dict, empty if the file is missing or incomplete.
     """
