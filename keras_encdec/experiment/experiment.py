@@ -63,7 +63,7 @@ def experiment(
     """
     config = config if isinstance(config, ExperimentConfig) else load_experiment(config)
     with result_folder(output, "experiment", ended) as (folder, ended_and_saved), LocalFiles({output: folder}) as local:
-        stages = plan_stages(config, folder, local)
+        stages = StagePlan(config, folder, local).stages()
         results = run_stages(
             stages, folder / RECORDS, lambda stage: begun(stage, len(stages)), ended_and_saved, progress
         )
@@ -80,22 +80,14 @@ Lists = Mapping[str, pathlib.Path]
 MODEL_COLUMN, UNKNOWN_COLUMN = -2, -1
 
 
-def plan_stages(config: ExperimentConfig, output: pathlib.Path, local: LocalFiles) -> list[Stage]:
-    """Plans the stages of an experiment, each after the stages that it depends on.
+class StagePlan:
+    """The stages of an experiment, each after the stages that it depends on.
 
     Args:
         config: ExperimentConfig.
         output: directory for everything that the stages write.
         local: LocalFiles, the copies of remote files that stages read.
-
-    Returns:
-        list of Stage. The last one writes `EVALUATION`.
     """
-    return _Plan(config, output, local).stages()
-
-
-class _Plan:
-    """Collects the stages of an experiment."""
 
     def __init__(self, config: ExperimentConfig, output: pathlib.Path, local: LocalFiles) -> None:
         self._config, self._output, self._local = config, output, local
@@ -103,7 +95,7 @@ class _Plan:
         self._text = {name: self._path(path) for name, path in config.data.files.items()}
 
     def stages(self) -> list[Stage]:
-        """Plans the stages of all rows, and of everything that the rows need."""
+        """Plans the stages of all rows, and of everything that the rows need; the last one writes `EVALUATION`."""
         lists, weights = self._baseline()
         folders = {}
         for number, row in enumerate(self._config.rows):

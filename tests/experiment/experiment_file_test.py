@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from keras_encdec.errors import InputError
-from keras_encdec.experiment.experiment import plan_stages
+from keras_encdec.experiment.experiment import StagePlan
 from keras_encdec.experiment.experiment_file import experiment_names, load_experiment
 from keras_encdec.experiment.moses import PROGRAMS, TUNER
 from keras_encdec.experiment.stage_runner import check_outputs
@@ -61,7 +61,7 @@ def load(tmp_path):
 
 
 def names(config, folder):
-    return [stage.name for stage in plan_stages(config, folder, LocalFiles())]
+    return [stage.name for stage in StagePlan(config, folder, LocalFiles()).stages()]
 
 
 def test_a_model_of_phrases_is_trained_and_its_score_added_to_given_lists(load, tmp_path):
@@ -280,7 +280,7 @@ def test_the_results_of_an_earlier_run_cannot_be_its_inputs(baseline, load, tmp_
     file.write_text("x")
     config = load(DATA + TEXT + f"[baseline]\n{baseline}\n" + ROWS.replace('["RNN"]', "[]"))
     with pytest.raises(InputError, match="found an input in the output .*baseline, expected inputs that the stages"):
-        check_outputs(plan_stages(config, tmp_path / "out", LocalFiles()), tmp_path / "out" / "stages")
+        check_outputs(StagePlan(config, tmp_path / "out", LocalFiles()).stages(), tmp_path / "out" / "stages")
 
 
 @pytest.mark.parametrize("part", ["dev", "test"])
@@ -316,7 +316,7 @@ def test_the_initial_model_and_validation_pairs_are_inputs_of_training(load, tmp
     rows = ROWS.replace('["RNN"]', '["RNN", "S", "P"]')
     config = load(DATA + TEXT + LISTS + mine + sentences + own + rows)
     monkeypatch.chdir("/")
-    stages = {stage.name: stage for stage in plan_stages(config, tmp_path / "out", LocalFiles())}
+    stages = {stage.name: stage for stage in StagePlan(config, tmp_path / "out", LocalFiles()).stages()}
     training = stages["train-RNN"]
     assert training.inputs["configured_model"] == tmp_path / "initial"
     assert training.settings["config"]["initial_model"] == str(tmp_path / "initial")
@@ -341,7 +341,9 @@ def test_files_of_a_feature_are_relative_to_the_configuration_and_inputs_of_its_
     config = load(DATA + LISTS + mine + ROWS)
     monkeypatch.chdir("/")
     assert config.features["RNN"].preset == str(tmp_path / "mine.toml")
-    (training,) = (stage for stage in plan_stages(config, tmp_path / "out", LocalFiles()) if stage.name == "train-RNN")
+    (training,) = (
+        stage for stage in StagePlan(config, tmp_path / "out", LocalFiles()).stages() if stage.name == "train-RNN"
+    )
     assert training.inputs["target_vocabulary"] == tmp_path / "v.vocab"
     assert "target_vocabulary" not in training.settings["data"] and training.settings["data"]["shortlist"] == 5
     with pytest.raises(InputError, match="no.vocab for target_vocabulary in .features.RNN."):
@@ -371,7 +373,7 @@ def test_stages_of_moses_depend_on_the_files_that_the_ini_names(load, with_moses
     moses, rows = with_moses, ROWS.replace('["RNN"]', "[]")
 
     def inputs(text):
-        stages = {stage.name: stage for stage in plan_stages(load(text), tmp_path / "out", LocalFiles())}
+        stages = {stage.name: stage for stage in StagePlan(load(text), tmp_path / "out", LocalFiles()).stages()}
         return [{*stages[name].inputs.values()} for name in ("tune-moses", "decode-dev", "decode-test")]
 
     out = tmp_path / "out"
