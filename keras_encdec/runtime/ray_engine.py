@@ -78,7 +78,9 @@ class RayActors:
             if self._address and ":" in self._address:  # Ray itself would try to connect for minutes
                 host, _, port = self._address.rpartition("//")[2].rpartition(":")
                 socket.create_connection((host, int(port)), timeout=PATIENCE).close()
-            ray.init(self._address, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False)
+            ray.init(
+                self._address or "local", log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False
+            )
         except (OSError, ValueError, RuntimeError) as error:
             raise InputError(
                 f"found no Ray cluster at {self._address or 'this machine'} ({error})",

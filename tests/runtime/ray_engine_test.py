@@ -88,6 +88,16 @@ def test_only_a_few_shards_are_read_ahead(cluster, tmp_path):
         assert len(read) <= done + 3
 
 
+def test_without_an_address_no_running_cluster_is_joined(monkeypatch):
+    def init(address, **options):
+        raise ValueError(address)
+
+    # With the address `None`, Ray joins the cluster that RAY_ADDRESS names, or one that runs on this machine.
+    monkeypatch.setattr("ray.init", init)
+    with pytest.raises(InputError, match=r"found no Ray cluster at this machine \(local\)"):
+        list(RayActors(1).run(Uppercase("deaths"), shards()))
+
+
 def test_a_missing_cluster_or_gpu_is_named(cluster):
     with pytest.raises(InputError, match="found no Ray cluster at 127.0.0.1:1 .*check --ray_address"):
         list(RayActors(1, "127.0.0.1:1").run(Uppercase("deaths"), shards()))
