@@ -198,6 +198,13 @@ def check_readable(path: FilePath) -> None:
             raise PermissionError(errno.EACCES, "Permission denied")
 
 
+def is_stream(path: FilePath) -> bool:
+    """Returns whether a path is "-", or that of a pipe or a device."""
+    if path == STANDARD_STREAM:
+        return True
+    return not is_url(path) and os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+
+
 def check_can_be_read_again(path: FilePath) -> None:
     """Checks that an input is not a pipe, for work that reads it more than once.
 
@@ -206,8 +213,7 @@ def check_can_be_read_again(path: FilePath) -> None:
     Raises:
         InputError: for a pipe or the standard input.
     """
-    is_special = not is_url(path) and os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
-    if path == STANDARD_STREAM or is_special:
+    if is_stream(path):
         raise InputError(
             "found a pipe",
             "expected a file, because it is read more than once",

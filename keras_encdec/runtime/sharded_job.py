@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import FilePath
 from keras_encdec.runtime.engines import Engine, WorkOpener
-from keras_encdec.runtime.files import STANDARD_STREAM, is_url
+from keras_encdec.runtime.files import is_stream, is_url
 from keras_encdec.runtime.input_lines import InputLines
-from keras_encdec.runtime.open_output import open_output
+from keras_encdec.runtime.open_output import STANDARD_OUTPUT, open_output
 from keras_encdec.runtime.progress import Progress
 from keras_encdec.runtime.settings_files import Json
 from keras_encdec.runtime.shards import Shard, ShardFolder, cut
@@ -92,14 +92,13 @@ def run_in_shards(
         show: function that is called with a sentence for the user: the disk space that the job needs. Optional.
 
     Raises:
-        ConfigurationError: a ValueError, if an output is standard output.
+        ConfigurationError: a ValueError, if an output is a pipe, a device or standard output.
         InputError: see `Engine.run` and `ShardFolder`; if another such job is at work on the same output.
     """
-    if STANDARD_STREAM in job.outputs:
-        raise ConfigurationError(
-            "found the output - with shards, expected a file: a folder next to it keeps the shards"
-        )
     for path in job.outputs:
+        if is_stream(path) or path == STANDARD_OUTPUT:
+            expected = "expected a file: a folder next to it keeps the shards"
+            raise ConfigurationError("found the output %s with shards, %s", path, expected)
         with open_output(path, keep=False):  # finds what cannot be written before hours of work
             pass
     windows = -(-(job.shard_lines or 1) // job.window_lines)

@@ -116,6 +116,8 @@ def test_moses_ini_and_alignments_come_with_the_table(forward_scorer, table, tmp
 def test_jobs_that_cannot_be_run_or_resumed_are_refused(forward_scorer, table, out, monkeypatch):
     for output, options, sentence in (
         ("-", {}, "found the output - with shards"),
+        ("/dev/stdout", {}, "found the output /dev/stdout with shards"),
+        ("/dev/null", {}, "found the output /dev/null with shards"),
         (out / "table", {"dry_run": True}, "found dry_run with work in shards"),
         (out / "table", {"ray_address": "auto"}, "found ray_address without engine=ray"),
     ):
