@@ -120,7 +120,8 @@ def read_weights(path: FilePath) -> dict[str, list[float]]:
     the moses.ini.
 
     Args:
-        path: the file, plain or gzipped. A line is `Name= w [w ...]`; a comment starts with `#`.
+        path: the file, plain or gzipped. A line is `Name= w [w ...]`; a comment starts with `#`. In a file without
+            sections, the name of a sparse feature may contain a `#`.
 
     Returns:
         dict from the name of a feature to a list of float.

@@ -8,10 +8,14 @@ from keras_encdec.formats.encodings import BYTE_ORDER_MARK
 from keras_encdec.formats.fields import FIELD_SPACE
 
 _SPACE = FIELD_SPACE.decode()
+# A comment in a file without sections, in which the names of sparse features may contain a #.
+_COMMENT = re.compile(r"(?<![^ \t])#.*")
 
 
 class IniLine:
     r"""A line of a moses.ini. Spaces and tabs separate words, and a comment starts with `#`.
+
+    Before the first section, as in a file of weights only, a `#` inside a word does not start a comment.
 
     Args:
         number: int. The number of the line, from 1.
@@ -74,7 +78,7 @@ class IniLine:
 
     @property
     def _content(self) -> str:
-        return self.text.partition("#")[0]
+        return self.text.partition("#")[0] if self.section else _COMMENT.sub("", self.text)
 
     def _find(self, key: str) -> re.Match[str] | None:
         return re.search(rf"[ \t]+{re.escape(key)}=(?P<value>[^ \t\r]*)", self._content)

@@ -11,9 +11,10 @@ from keras_encdec.formats.feature_weights import weights_text
 
 
 def test_a_file_of_weights_is_read_as_it_was_written(tmp_path):
-    weights = {"LM0": [0.5], "TM0": [-1e-7, 0.123456789], "WT_=~a": [2]}
-    (tmp_path / "weights").write_text(weights_text(weights, "mert, seed 1"))
-    assert read_weights(tmp_path / "weights") == {"LM0": [0.5], "TM0": [-1e-7, 0.123457], "WT_=~a": [2]}
+    weights = {"LM0": [0.5], "TM0": [-1e-7, 0.123456789], "WT_=~a": [2], "WT_#~#": [3]}
+    (tmp_path / "weights").write_text(weights_text(weights, "mert, seed 1") + "LM1= 1 # 2\n")
+    read = {**weights, "TM0": [-1e-7, 0.123457], "LM1": [1]}
+    assert read_weights(tmp_path / "weights") == read
 
 
 INI = "[weight]\nLM0= 0.5\nWT_b~c= 3\n[weight-file] # sparse\nsparse # weights\n"
