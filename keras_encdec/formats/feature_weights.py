@@ -267,17 +267,19 @@ def check_weights(weights: Weights) -> None:
                 )
 
 
-_NO = ("false", "no", "0")
-
-
 def _is_untuned(feature: IniLine) -> bool:
-    return f"{feature.words[0]}0" == UNKNOWN_WORD_PENALTY or feature.argument("tuneable") in _NO
+    return f"{feature.words[0]}0" == UNKNOWN_WORD_PENALTY or _is_no(feature.argument("tuneable") or "")
+
+
+def _is_no(value: str) -> bool:
+    """Whether Moses reads a value as no. It ignores the letter case."""
+    return value.lower() in ("false", "no", "n", "0")
 
 
 def tuned_mask(feature: IniLine, number: int) -> list[bool]:
     """Returns for each of a feature's values whether it is tuned."""
     components = (feature.argument("tuneable-components") or "").split(",")
-    return [component not in _NO for component in components] if len(components) == number else [True] * number
+    return [not _is_no(component) for component in components] if len(components) == number else [True] * number
 
 
 def weights_text(weights: Weights, comment: str = "") -> str:

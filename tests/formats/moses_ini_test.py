@@ -280,13 +280,15 @@ def test_only_weights_in_their_section_are_replaced():
 
 def test_values_that_moses_does_not_tune_are_left_out_of_lists_and_keep_their_weights(tmp_path):
     text = (
-        "[feature]\nTable name=TM0 num-features=3 tuneable-components=1,0,true\nKENLM name=LM0\n"
-        "Table name=TM1 tuneable-components=0\n[weight]\nLM0= 0.5\nTM0= 1 2 3 # all\nTM1= 4\n"
+        "[feature]\nTable name=TM0 num-features=3 tuneable-components=1,n,true\nKENLM name=LM0\n"
+        "Table name=TM1 tuneable-components=0\nKENLM name=LM1 tuneable=False\n"
+        "[weight]\nLM0= 0.5\nTM0= 1 2 3 # all\nTM1= 4\nLM1= 5\n"
     )
     (tmp_path / "ini").write_text(text)
-    assert read_weights(tmp_path / "ini") == {"LM0": [0.5], "TM0": [1, 2, 3], "TM1": [4]}
+    assert read_weights(tmp_path / "ini") == {"LM0": [0.5], "TM0": [1, 2, 3], "TM1": [4], "LM1": [5]}
     weights, unlisted = read_nbest_weights(tmp_path / "ini")
-    assert weights == {"LM0": [0.5], "TM0": [1, 3], "TM1": [4]} and unlisted == {"TM1", "UnknownWordPenalty0"}
+    assert weights == {"LM0": [0.5], "TM0": [1, 3], "TM1": [4], "LM1": [5]}
+    assert unlisted == {"TM1", "LM1", "UnknownWordPenalty0"}
     expected = text.replace("LM0= 0.5", "LM0= 6").replace("TM0= 1 2 3", "TM0= 7 2 8")
     assert replace_moses_weights(text, {"LM0": [6.0], "TM0": [7.0, 8.0]}) == expected
     assert "TM0= 7 8 9 # all" in replace_moses_weights(text, {"TM0": [7.0, 8.0, 9.0]})
