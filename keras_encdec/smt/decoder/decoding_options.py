@@ -107,12 +107,11 @@ class DecoderWeights(NamedTuple):
                     f"found no weight of {name}", f"expected weights of {', '.join(lengths)}", "add it to the weights"
                 )
             if len(weights[name]) != length:
-                reason = f"{length}, one for each score of the table" if name == TRANSLATION_MODEL else "1"
-                raise InputError(
-                    f"found {len(weights[name])} weights of {name}",
-                    f"expected {reason}",
-                    "give the weights that belong to the phrase table",
-                )
+                expected, remedy = "expected 1", f'give it, such as --weight="{name}= 0.5"'
+                if name == TRANSLATION_MODEL:
+                    expected = f"expected {length}, one for each score of the table"
+                    remedy = "give the weights that belong to the phrase table"
+                raise InputError(f"found {len(weights[name])} weights of {name}", expected, remedy)
         if others := [name for name, values in weights.items() if name not in lengths and any(values)]:
             dense = [name for name in others if "_" not in name]
             sparse = len(others) - len(dense)  # there may be thousands

@@ -246,7 +246,7 @@ def test_several_processes_write_the_same_list(folder, tmp_path):
 @pytest.mark.parametrize(
     ("weights", "sentence"),
     [
-        ({**WEIGHTS, "LM0": [0.5, 0.5]}, "found 2 weights of LM0, expected 1"),
+        ({**WEIGHTS, "LM0": [0.5, 0.5]}, 'found 2 weights of LM0, expected 1; give it, such as --weight="LM0= 0.5"'),
         (initial_weights(4), "found 4 weights of TranslationModel0, expected 2, one for each score of the table"),
         ({name: WEIGHTS[name] for name in NAMES[1:]}, "found no weight of Distortion0, expected weights"),
         (
