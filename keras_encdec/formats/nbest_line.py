@@ -53,7 +53,8 @@ def parse_nbest_line(line: bytes) -> NBestLine:
         raise wrong_number_of_fields(len(fields), expected, "an n-best list", is_blank=not line.strip(FIELD_SPACE))
     number, hypothesis, features, total = fields[:4]
     if not _ID.fullmatch(number):
-        raise MalformedLine(f"found the id {quoted(number)}", "expected the number of a source sentence, from 0")
+        expected = "expected the number of a source sentence, from 0"
+        raise MalformedLine(f"found the id {quoted(number)}", expected, "an n-best list")
     parse_features(features)
     return NBestLine(int(number), hypothesis, features, _number(total, "the total"))
 

@@ -78,7 +78,8 @@ def _check_scores(scores: Sequence[bytes]) -> None:
         try:
             finite_number(score)
         except ValueError:
-            raise MalformedLine(f"found the score {quoted(score)}", "expected a finite number") from None
+            found = f"found the score {quoted(score)}"
+            raise MalformedLine(found, "expected a finite number", "a phrase table") from None
 
 
 # Moses takes the logarithm of each score and replaces lower values with this one.

@@ -49,3 +49,16 @@ def test_a_first_line_of_one_field_is_probably_in_another_file(tmp_path, reader,
     path = write(tmp_path, "text", b"the ||| house\n")
     with pytest.raises(InputError, match="line 1: found 2 fields, .*; repair or remove the line, or"):
         list(reader(path, on_error="stop"))
+
+
+@pytest.mark.parametrize(
+    ("reader", "text", "name"),
+    [
+        (NBestReader, b"the ||| le ||| 0.5 ||| 0-0\n", 'the id "the", .*; check that the file is an n-best list'),
+        (PhraseTableReader, b"0 ||| le ||| LM0= -1 ||| -1\n", 'the score "LM0=", .*; check that the file is a phr'),
+    ],
+)
+def test_a_first_line_of_the_other_kind_is_probably_in_another_file(tmp_path, reader, text, name):
+    path = write(tmp_path, "text", text)
+    with pytest.raises(InputError, match=f"line 1: found {name}"):
+        list(reader(path, on_error="stop"))
