@@ -2,12 +2,11 @@
 
 import functools
 import math
-import reprlib
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from keras_encdec.backend.devices import backend_name, on_cpu, warn_if_slow
+from keras_encdec.backend.devices import backend_name, on_cpu
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding.ensemble import Ensemble, SearchFunctions
 from keras_encdec.decoding.sampler import Sampler
@@ -68,14 +67,7 @@ class Generator:
         spelling_rules: SpellingRules | None = None,
     ) -> None:
         models = list(models) if isinstance(models, Sequence) and not isinstance(models, str) else [models]
-        for model in models:
-            if not hasattr(model, "compute_dtype"):
-                found = reprlib.repr(model)
-                raise ValueError(
-                    f"found the model {found}, expected a Keras model; TextGenerator takes model directories"
-                )
-            warn_if_slow(dtype or model.compute_dtype)
-        self._computed = [ModelInDtype(model, dtype or model.compute_dtype) for model in models]
+        self._computed = [ModelInDtype(model, dtype) for model in models]
         ensemble = Ensemble([computed.model for computed in self._computed], weights, average)
         self._functions = SearchFunctions(ensemble)
         self._word_tables = WordTableCache(ensemble.models)

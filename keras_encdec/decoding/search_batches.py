@@ -220,7 +220,7 @@ def _unpadded(source: Sequence[int] | np.ndarray, ids: int) -> list[int]:
     if not source or source[-1] != END or not {PADDING, END}.isdisjoint(source[:-1]):
         raise ValueError(f"found the source {source}, expected ids closed by one end of sequence, {END}")
     if not 0 <= min(source) <= max(source) < ids:
-        raise ValueError(f"found the source {source}, expected ids below {ids}, those of the model's vocabulary")
+        raise ValueError(f"found the source {source}, expected ids from 1 to {ids - 1}")
     return source
 
 

@@ -1,5 +1,6 @@
 """Names of weights: the symbols of the equations, by which they are read and set, and the classes for pruning."""
 
+import reprlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,9 @@ def to_symbols(model: "TranslationModel") -> dict[str, np.ndarray]:
 
     Returns:
         dict from str to array, copies, in the dtype of the variables.
+
+    Raises:
+        ValueError: for another object, such as a model directory.
     """
     return {
         symbol: np.array(ops.convert_to_numpy(variable)[..., columns])
@@ -65,7 +69,8 @@ def from_symbols(model: "TranslationModel", arrays: Mapping[str, np.ndarray]) ->
         the model.
 
     Raises:
-        ValueError: for missing or unknown symbols, or a shape that does not fit. The model is then unchanged.
+        ValueError: for missing or unknown symbols, or a shape that does not fit, the model is then unchanged; and for
+            another object than a model.
     """
     columns_by_symbol = _columns_by_symbol(model)
     missing, unknown = sorted(columns_by_symbol.keys() - set(arrays)), sorted(set(arrays) - columns_by_symbol.keys())
@@ -90,4 +95,14 @@ def from_symbols(model: "TranslationModel", arrays: Mapping[str, np.ndarray]) ->
 
 def _columns_by_symbol(model: "TranslationModel") -> dict[str, tuple[keras.Variable, slice]]:
     """Returns the variable of each symbol, and its columns in it."""
+    check_model(model)
     return {**model.encoder.symbols(), **model.decoder.symbols()}
+
+
+def check_model(model: object) -> None:
+    """Raises ValueError for an object that is no model with an encoder and a decoder, such as a model directory."""
+    if not hasattr(model, "encoder"):
+        raise ValueError(
+            f"found {reprlib.repr(model)}, expected a model with an encoder and a decoder; "
+            "keras_encdec.model_directory.ModelDirectory.load(path).model is the model of a directory"
+        )

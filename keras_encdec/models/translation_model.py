@@ -15,7 +15,7 @@ from keras_encdec.architectures.architecture_registry import (
     register_architecture,
 )
 from keras_encdec.backend.compiled_call import compiled_call, compute_in_int8
-from keras_encdec.backend.devices import backend_name
+from keras_encdec.backend.devices import backend_name, warn_if_slow
 from keras_encdec.backend.gradients import without_gradients
 from keras_encdec.backend.types import Encoded, Memory, Shape, State, Structure, Tensor
 from keras_encdec.backend.variable_copies import VariableCopies
@@ -32,6 +32,7 @@ from keras_encdec.models.log_probs import (
     sequence_log_probs,
     token_log_probs,
 )
+from keras_encdec.models.symbols import check_model
 from keras_encdec.registry import Registry
 from keras_encdec.runtime.files import check_path
 from keras_encdec.sparse_weights import dense_file
@@ -355,16 +356,20 @@ class ModelInDtype:
     Args:
         model: TranslationModel.
         dtype: str, such as "float32" or "bfloat16"; "int8" for a copy in float32 whose products have 8 bits in compiled
-            calls.
+            calls. Defaults to `None`: the model's own compute dtype.
 
     Attributes:
         model: TranslationModel that stores its weights and computes in this dtype.
 
     Raises:
         ConfigurationError: for "int8" where it cannot be computed, see `compute_in_int8`.
+        ValueError: for an object that is no model of this package, such as a model directory.
     """
 
-    def __init__(self, model: TranslationModel, dtype: str) -> None:
+    def __init__(self, model: TranslationModel, dtype: str | None = None) -> None:
+        check_model(model)
+        dtype = dtype or model.compute_dtype
+        warn_if_slow(dtype)
         self.model, self._copies = model, None
         if model.dtype_policy.name == dtype:
             return

@@ -11,7 +11,7 @@ import numpy as np
 from keras import ops
 
 from keras_encdec.backend.compiled_call import compiled_call, power_of_two
-from keras_encdec.backend.devices import warn_if_slow, xla_on_cpu
+from keras_encdec.backend.devices import xla_on_cpu
 from keras_encdec.backend.log_sums import SafeSums
 from keras_encdec.backend.types import Tensor
 from keras_encdec.data import pad
@@ -71,15 +71,14 @@ class Scorer:
         has_attention: bool. Whether the model has attention.
 
     Raises:
-        ValueError: for an unknown dtype.
+        ValueError: for an unknown dtype, or an object that is no model, such as a model directory.
     """
 
     def __init__(self, model: TranslationModel, dtype: str | None = None) -> None:
         if dtype is not None and dtype not in DTYPES:
             raise ValueError(f"found dtype={dtype!r}, expected {' or '.join(map(repr, DTYPES))}")
         self.model = model
-        warn_if_slow(dtype or model.compute_dtype)
-        self._computed = ModelInDtype(model, dtype or model.compute_dtype)
+        self._computed = ModelInDtype(model, dtype)
         computed = self._computed.model
         self._word_tables = WordTableCache([computed])
         decoder = computed.decoder

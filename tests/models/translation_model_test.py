@@ -6,7 +6,9 @@ import pytest
 from layer_checks import numpy
 from recurrent_toys import SIZES, padded, stirred
 
-from keras_encdec.models import RecurrentLanguageModel, RNNEncoderDecoder, model_class, register_model
+from keras_encdec.decoding import Generator
+from keras_encdec.models import RecurrentLanguageModel, RNNEncoderDecoder, model_class, register_model, to_symbols
+from keras_encdec.scoring import Scorer
 
 
 class OtherModel(RNNEncoderDecoder):
@@ -19,6 +21,13 @@ def test_the_name_of_another_model_is_refused():
     with pytest.raises(ValueError, match="found the architecture 'cslm' registered already"):
         register_model("cslm")(OtherModel)
     assert model_class("encdec") is RNNEncoderDecoder
+
+
+@pytest.mark.parametrize("function", [Generator, Scorer, to_symbols])
+@pytest.mark.parametrize("other", ["model", keras.Sequential()])
+def test_an_object_without_encoder_and_decoder_is_refused(function, other):
+    with pytest.raises(ValueError, match="found .*, expected a model with an encoder and a decoder; .* of a directory"):
+        function(other)
 
 
 class CountedModel(RecurrentLanguageModel):
