@@ -2,6 +2,7 @@
 
 import ast
 import pathlib
+import pkgutil
 import re
 
 import pytest
@@ -227,6 +228,14 @@ def test_the_files_that_architecture_names_exist():
     named = re.findall(r"`([a-z_]+/[a-z_/]+\.py)`", text)
     assert named
     assert not [name for name in named if not any((ROOT / base / name).is_file() for base in (".", "keras_encdec"))]
+
+
+def test_the_objects_that_docstrings_name_exist():
+    texts = [(ROOT / path).read_text(encoding="utf-8") for path, _, _ in SOURCES]
+    named = {name for text in texts for name in re.findall(r"`(keras_encdec\.[\w.]+)`", text)}
+    assert len(named) > 20
+    for name in sorted(named):
+        assert pkgutil.resolve_name(name), name
 
 
 # Modules of more than 150 lines without their own test file, and the tests of a module that uses them.

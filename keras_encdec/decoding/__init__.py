@@ -21,5 +21,7 @@ if TYPE_CHECKING:
     from keras_encdec.decoding.search import Hypothesis as Hypothesis
     from keras_encdec.decoding.text_generator import TextGenerator as TextGenerator
     from keras_encdec.decoding.text_generator import TextHypothesis as TextHypothesis
+    from keras_encdec.decoding.text_generator import UnknownReplacement as UnknownReplacement
+    from keras_encdec.decoding.unknown_speller import UnknownSpeller as UnknownSpeller
 
 lazy_imports(__name__)

@@ -1,5 +1,8 @@
-"""The tokenizer of raw text, and vocabularies."""
+"""The tokenizer of raw text, vocabularies, and tables of word translations."""
 
+from keras_encdec.text.lexical_shortlist import LexicalShortlist as LexicalShortlist
+from keras_encdec.text.lexical_shortlist import RareTranslations as RareTranslations
+from keras_encdec.text.lexical_shortlist import read_translations as read_translations
 from keras_encdec.text.tokenizer import Tokenizer as Tokenizer
 from keras_encdec.text.vocabulary import END as END
 from keras_encdec.text.vocabulary import FIRST_WORD as FIRST_WORD
