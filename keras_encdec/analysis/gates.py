@@ -115,7 +115,13 @@ class UnitGates:
 
     @classmethod
     def of(cls, phrases: Sequence[PhraseGates]) -> "UnitGates":
-        """Computes the statistics from the gates over all phrases of a corpus."""
+        """Computes the statistics from the gates over all phrases of a corpus.
+
+        Raises:
+            ValueError: without a phrase.
+        """
+        if not phrases:
+            raise ValueError("found no phrase, expected the gates over one or more")
         update = np.concatenate([phrase.update for phrase in phrases]).astype(np.float64)
         reset = np.concatenate([phrase.reset for phrase in phrases]).astype(np.float64)
         tokens = [word for phrase in phrases for word in phrase.words]

@@ -3,6 +3,7 @@
 import collections
 import functools
 import itertools
+import reprlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -29,8 +30,16 @@ def pad(sequences: Sequence[Sequence[int]], width: int | None = None) -> Ids:
 
     Returns:
         int32 array `(n, width)`.
+
+    Raises:
+        ValueError: for a list of ids in place of a list of such lists, and for a sequence longer than the width.
     """
-    rows = np.zeros((len(sequences), width or max([1, *map(len, sequences)])), np.int32)
+    if not all(map(np.iterable, sequences)):
+        raise ValueError(f"found {reprlib.repr(sequences)}, expected a list of lists of ids")
+    longest = max([1, *map(len, sequences)])
+    if width is not None and width < longest:
+        raise ValueError(f"found a sequence of {longest} ids, expected at most width={width}")
+    rows = np.zeros((len(sequences), width or longest), np.int32)
     for row, sequence in zip(rows, sequences, strict=True):
         row[: len(sequence)] = sequence
     return rows

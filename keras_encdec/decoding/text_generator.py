@@ -256,8 +256,10 @@ class TextGenerator:
             list, for each source a list of distinct TextHypothesis, the best first.
 
         Raises:
-            ValueError: for a str in place of a list of words.
+            ValueError: for a str in place of a list of words, and for another replacement.
         """
+        if not isinstance(replacement, UnknownReplacement | None):
+            raise ValueError(f"found replacement={replacement!r}, expected a keras_encdec.decoding.UnknownReplacement")
         sources = list(sources)  # an iterator could be read only once
         text = next((words for words in sources if isinstance(words, str)), None)
         if text is not None:

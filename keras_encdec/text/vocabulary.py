@@ -100,7 +100,14 @@ class Vocabulary:
         return all(word == word.lower() for word in self.words)
 
     def decode(self, ids: Iterable[int], unknown: str = UNKNOWN_WORD) -> list[str]:
-        """Returns the words of ids. Padding and end of sequence are left out."""
+        """Returns the words of ids. Padding and end of sequence are left out.
+
+        Raises:
+            ValueError: for an id that the vocabulary does not have.
+        """
+        ids, number = list(ids), FIRST_WORD + len(self.words)
+        if wrong := [i for i in ids if not 0 <= i < number]:
+            raise ValueError(f"found the id {wrong[0]}, expected ids from 0 to {number - 1}")
         return [self.words[i - FIRST_WORD] if i >= FIRST_WORD else unknown for i in ids if i not in (PADDING, END)]
 
     def save(self, path: FilePath) -> None:

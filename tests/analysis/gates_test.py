@@ -71,3 +71,5 @@ def test_units_over_a_corpus():
     assert units.keep_longest(1).tolist() == [0] and units.reset_most(1).tolist() == [1]
     assert units.most_updating_words(0, 1) == ["b"]
     assert units.most_resetting_words(0, 1) == ["(end)"] and units.most_resetting_words(1, 2) == ["b", "a"]
+    with pytest.raises(ValueError, match="found no phrase, expected the gates over one or more"):
+        UnitGates.of([])

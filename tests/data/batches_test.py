@@ -160,6 +160,10 @@ def test_sequences_are_padded():
     assert pad([[3, 2], [], [4, 5, 2]]).tolist() == [[3, 2, 0], [0, 0, 0], [4, 5, 2]]
     assert pad([[3, 2]], width=4).tolist() == [[3, 2, 0, 0]]
     assert pad([]).shape == (0, 1)
+    with pytest.raises(ValueError, match=r"found \[1, 2\], expected a list of lists of ids"):
+        pad([1, 2])
+    with pytest.raises(ValueError, match="found a sequence of 3 ids, expected at most width=2"):
+        pad([[5, 6, 2]], width=2)
 
 
 def test_batches_of_a_rare_shape_are_padded_to_a_frequent_one(pairs, monkeypatch):

@@ -39,6 +39,12 @@ def test_special_ids_have_no_spelling():
     assert vocabulary.decode([UNKNOWN], unknown="?") == ["?"]
 
 
+@pytest.mark.parametrize("wrong", [-1, 5])
+def test_the_word_of_another_id_is_refused(wrong):
+    with pytest.raises(ValueError, match=f"found the id {wrong}, expected ids from 0 to 4"):
+        Vocabulary(["le", "chat"]).decode([3, wrong])
+
+
 def test_undecoded_bytes_are_written_as_they_were(tmp_path):
     Vocabulary(["caf\udce9", "é", "\u2028", "a\rb", "fin\r"]).save(tmp_path / "v")
     assert (tmp_path / "v").read_bytes() == b"caf\xe9\n\xc3\xa9\n\xe2\x80\xa8\na\rb\nfin\r\n"
