@@ -39,11 +39,7 @@ def update_tasks_between(
         compilation: Compilation, updated when a step of a task is compiled.
         begin: see `StepCompilation.apply`. Optional.
     """
-    make_step: dict[str, Callable[..., TaskStep]] = {
-        "tensorflow": _TensorFlowStep,
-        "jax": _JaxStep,
-        "torch": _TorchStep,
-    }
+    make_step = {"tensorflow": _tensorflow_step, "jax": _jax_step, "torch": _torch_step}
     take = make_step[backend_name()](model, step, compilation, begin)
     model.make_train_function()
     main = model.train_function
@@ -57,65 +53,62 @@ def update_tasks_between(
     model.train_function = train
 
 
-class _TensorFlowStep:
+def _tensorflow_step(model: keras.Model, step: StepCompilation, compilation: Compilation, begin: Begin) -> TaskStep:
     """Takes a step of a task under TensorFlow, in a separate function for each shape of batch."""
+    import tensorflow as tf
 
-    def __init__(self, model: keras.Model, step: StepCompilation, compilation: Compilation, begin: Begin) -> None:
-        self._model, self._compilation, self._begin = model, compilation, begin
-        self._compiles_by_shape, self._jit_compile = step.compiled, step.uses_xla(model)
-        self._functions: dict[tuple[str, Shapes], Callable[..., Structure]] = {}
+    options = {"jit_compile": step.uses_xla(model)} if step.compiled else {"reduce_retracing": True}
+    functions: dict[tuple[str, Shapes], Callable[..., Structure]] = {}
 
-    def __call__(self, task: str, batch: NumpyBatch, arguments: tuple[Structure, ...]) -> tuple[Structure, ...]:
-        import tensorflow as tf
-
+    def take(task: str, batch: NumpyBatch, arguments: tuple[Structure, ...]) -> tuple[Structure, ...]:
         tensors = {side: tf.convert_to_tensor(ids) for side, ids in batch.items()}
-        shapes: Shapes = shapes_of(tensors) if self._compiles_by_shape else ()
-        if (task, shapes) in self._functions:
-            self._functions[task, shapes](tensors)
+        shapes: Shapes = shapes_of(tensors) if step.compiled else ()
+        if (task, shapes) in functions:
+            functions[task, shapes](tensors)
             return arguments
-        options = {"jit_compile": self._jit_compile} if self._compiles_by_shape else {"reduce_retracing": True}
-        function = tf.function(lambda data: self._model.train_step(data), autograph=False, **options)
-        self._functions[task, shapes] = function
-        if self._compiles_by_shape:
-            self._begin(shapes)
+        function = tf.function(lambda data: model.train_step(data), autograph=False, **options)
+        functions[task, shapes] = function
+        if step.compiled:
+            begin(shapes)
         start = time.monotonic()
         function(tensors)
-        if self._compiles_by_shape:
-            self._compilation.seconds += time.monotonic() - start
-            self._compilation.shapes += 1
+        if step.compiled:
+            compilation.seconds += time.monotonic() - start
+            compilation.shapes += 1
         return arguments
 
+    return take
 
-class _JaxStep:
+
+def _jax_step(model: keras.Model, step: StepCompilation, compilation: Compilation, begin: Begin) -> TaskStep:
     """Takes a step of a task under JAX, where steps take the values of all variables and return the new ones."""
+    import jax
 
-    def __init__(self, model: keras.Model, step: StepCompilation, compilation: Compilation, begin: Begin) -> None:
-        self._model, self._compiled = model, step.compiled
-        self._steps: dict[str, Callable[..., Structure]] = {}
+    steps: dict[str, Callable[..., Structure]] = {}
 
-    def __call__(self, task: str, batch: NumpyBatch, arguments: tuple[Structure, ...]) -> tuple[Structure, ...]:
-        import jax
-
-        if task not in self._steps:
+    def take(task: str, batch: NumpyBatch, arguments: tuple[Structure, ...]) -> tuple[Structure, ...]:
+        if task not in steps:
             # A separate function for each task: JAX caches what it has compiled by function.
             def own_step(state: Structure, data: Structure) -> Structure:
-                return self._model.train_step(state, data)
+                return model.train_step(state, data)
 
-            self._steps[task] = jax.jit(own_step, donate_argnums=0) if self._compiled else own_step
+            steps[task] = jax.jit(own_step, donate_argnums=0) if step.compiled else own_step
         state, iterator = arguments
-        _, state = self._steps[task](state, (dict(batch),))
+        _, state = steps[task](state, (dict(batch),))
         return state, iterator
 
+    return take
 
-class _TorchStep:
+
+def _torch_step(model: keras.Model, step: StepCompilation, compilation: Compilation, begin: Begin) -> TaskStep:
     """Takes a step of a task under PyTorch, which compiles nothing, but records steps on a GPU."""
+    recorded = recorded_steps(model) if step.recorded else None
 
-    def __init__(self, model: keras.Model, step: StepCompilation, compilation: Compilation, begin: Begin) -> None:
-        self._model, self._recorded = model, recorded_steps(model) if step.recorded else None
-
-    def __call__(self, task: str, batch: NumpyBatch, arguments: tuple[Structure, ...]) -> tuple[Structure, ...]:
-        if self._recorded:
-            self._recorded((dict(batch),), task)
+    def take(task: str, batch: NumpyBatch, arguments: tuple[Structure, ...]) -> tuple[Structure, ...]:
+        if recorded:
+            recorded((dict(batch),), task)
         else:
-            self._model.train_step(({side: keras.ops.convert_to_tensor(ids) for side, ids in batch.items()},))
+            model.train_step(({side: keras.ops.convert_to_tensor(ids) for side, ids in batch.items()},))
         return arguments
+
+    return take
