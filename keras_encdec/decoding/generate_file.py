@@ -174,7 +174,7 @@ def _generate_in_shards(
 
     run = run_in_shards(job, options.open_engine(), work, check=check, progress=progress, show=show)
     summary = run.written.count, run.written.seconds, files[0], _unknown_words(counts, directories[0]), counts["empty"]
-    return GenerationSummary(*summary, before=run.before)
+    return GenerationSummary(*summary, before=run.written.before)
 
 
 def _unknown_words(counts: Counter[str], directory: ModelDirectory) -> UnknownWords:

@@ -60,10 +60,11 @@ class Progress:
 
     Attributes:
         count: int. Lines done.
+        before: int. Those of them that an interrupted earlier process had done. A job that resumes increases it.
     """
 
     def __init__(self, lines: CountedInput, unit: str = "lines") -> None:
-        self.lines, self.unit, self.count, self._start = lines, unit, 0, time.monotonic()
+        self.lines, self.unit, self.count, self.before, self._start = lines, unit, 0, 0, time.monotonic()
 
     @property
     def seconds(self) -> float:
@@ -72,8 +73,8 @@ class Progress:
 
     @property
     def rate(self) -> float:
-        """Lines per second since the start."""
-        return self.count / max(self.seconds, 1e-9)
+        """Lines per second since the start, without those that were done before."""
+        return (self.count - self.before) / max(self.seconds, 1e-9)
 
     def add(self, count: int) -> None:
         """Adds the number of lines that were done since the last call."""
@@ -132,7 +133,8 @@ class ReadingProgress(Progress):
         super().add(count)
         if self._record is not None:
             total = self.lines.size
-            self._record.update(self.count, share=self.lines.size_done / total if total else None)
+            share = self.lines.size_done / total if total else None
+            self._record.update(self.count, share=share, before=self.before)
         if self._bar is not None:
             self._bar.update(self.lines.size_done - self._bar.n)
             self._bar.set_postfix_str(self._rate())
@@ -146,10 +148,10 @@ class ReadingProgress(Progress):
 
     def _line(self) -> str:
         done = f"{counted(self.count, self.unit)}, {self._rate()}"
-        if not self.lines.size:  # a pipe, whose length is not known
+        if not self.lines.size or self.count == self.before:  # the length of a pipe, or this command's rate, is unknown
             return done
         share = self.lines.size_done / self.lines.size
-        left = self.seconds * (1 - share) / max(share, 1e-9)
+        left = self.seconds * (1 - share) / max(share * (1 - self.before / self.count), 1e-9)
         return f"{done}, {share:.0%} {self.lines.done}, about {_duration(left)} left"
 
     def _rate(self) -> str:

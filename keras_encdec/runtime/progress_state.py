@@ -131,13 +131,15 @@ class ProgressRecord:
         self._keep()
         self._pass_on(lambda outer: outer.begin(unit, done, share))
 
-    def update(self, done: int, total: int | None = None, share: float | None = None) -> None:
+    def update(self, done: int, total: int | None = None, share: float | None = None, before: int = 0) -> None:
         """Records how much of the step is done.
 
         Args:
             done: int. Units done.
             total: int. All units of the step. Defaults to `None`: their number is not known.
             share: float. Share of the step that is done. Defaults to `done / total`; `None` if neither is known.
+            before: int. Those of the units done that an earlier process has done, apart from those given to `begin`.
+                Defaults to `0`.
         """
         start, first_done, first_share = self._begin
         seconds = max(time.monotonic() - start, 1e-9)
@@ -145,13 +147,15 @@ class ProgressRecord:
             share = done / total
         if total is None and share:
             total = round(done / share)
+        if share is not None and before:
+            first_share += share * (before / done)
         eta = None
         if share is not None and share > first_share:
             eta = round(seconds * max(1 - share, 0.0) / (share - first_share), 1)
-        self._change(done=done, total=total, rate=round((done - first_done) / seconds, 3), eta_seconds=eta)
+        self._change(done=done, total=total, rate=round((done - first_done - before) / seconds, 3), eta_seconds=eta)
         if time.monotonic() - self._written >= (_REMOTE_PAUSE if self._is_remote else _PAUSE):
             self._keep()
-        self._pass_on(lambda outer: outer.update(done, total, share))
+        self._pass_on(lambda outer: outer.update(done, total, share, before))
 
     def count_error(self, sentence: str) -> None:
         """Counts an error after which the task continues."""

@@ -54,14 +54,12 @@ class ShardedRun:
     """The result of a job in shards, apart from its files.
 
     Attributes:
-        written: Progress, of the lines.
+        written: Progress, of the lines. Its `before` counts those in shards that an interrupted earlier run had done.
         counts: list of dict, those of each `ShardResult`, in order.
-        before: int. Lines in shards that an earlier run, which was interrupted, had done.
     """
 
     written: Progress
     counts: Sequence[Mapping[str, Json]]
-    before: int
 
 
 def run_in_shards(
@@ -116,7 +114,7 @@ def run_in_shards(
             show(_space(job, folder, first, inputs))
         written = stack.enter_context(progress(inputs[0]))
         all_shards = (dataclasses.replace(shard, context=context) for shard in itertools.chain([first], shards))
-        number, before = do_missing(folder, engine, opener, all_shards, written, check)
+        number = do_missing(folder, engine, opener, all_shards, written, check)
         if join:
             join(folder, number)
         else:
@@ -125,7 +123,7 @@ def run_in_shards(
                 finish(outputs)
         counts = [folder.done[i]["counts"] for i in range(number)]
         folder.remove()
-    return ShardedRun(written, counts, before)
+    return ShardedRun(written, counts)
 
 
 def do_missing(
@@ -135,7 +133,7 @@ def do_missing(
     shards: Iterable[Shard],
     written: Progress,
     check: Callable[[dict[str, Json]], object] = lambda counts: None,
-) -> tuple[int, int]:
+) -> int:
     """Processes the shards that are missing in a folder, and keeps the results there.
 
     Args:
@@ -143,24 +141,24 @@ def do_missing(
         engine: Engine.
         opener: WorkOpener.
         shards: iterable of all Shards of the input.
-        written: Progress, to which the lines of all shards are added.
+        written: Progress, to which the lines of all shards are added; those that had been done before, also as such.
         check: function that is called with the counts of each shard, in order, as soon as the shard and all before it
             are done, and may raise an error to stop the work. Defaults to no check.
 
     Returns:
-        tuple of the number of all shards, and of the number of lines in the shards that had been done before.
+        int: the number of all shards.
 
     Raises:
         InputError: see `Engine.run`, `ShardFolder.is_done` and `ShardFolder.keep`; whatever `check` raises.
     """
-    number = before = checked = 0
+    number = checked = 0
 
     def missing() -> Iterator[Shard]:
-        nonlocal number, before
+        nonlocal number
         for shard in shards:
             number += 1
             if folder.is_done(shard):
-                before += shard.lines
+                written.before += shard.lines
                 written.add(shard.lines)
             else:
                 yield shard
@@ -176,7 +174,7 @@ def do_missing(
         written.add(shard.lines)
         check_done()
     check_done()  # all shards may have been done before
-    return number, before
+    return number
 
 
 def _space(job: ShardedJob, folder: ShardFolder, first: Shard, inputs: Sequence[InputLines]) -> str:

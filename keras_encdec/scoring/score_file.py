@@ -142,7 +142,7 @@ def score_file(
         options.max_tokens,
         scores.counts.unknown_words,
         scores.counts.ngrams,
-        before=scores.before,
+        before=scores.written.before,
     )
 
 

@@ -98,13 +98,11 @@ class WrittenScores:
         written: Progress, which has counted the written lines.
         counts: ScoreCounts.
         notices: list of str, about the new moses.ini.
-        before: int. Lines in shards that were done before. Defaults to `0`.
     """
 
     written: Progress
     counts: ScoreCounts
     notices: Sequence[str]
-    before: int = 0
 
 
 def score_in_shards(
@@ -160,7 +158,7 @@ def score_in_shards(
         show=show,
     )
     assert steps.counts is not None  # empty files are refused, so that there is a shard
-    return WrittenScores(run.written, steps.counts, steps.notices, run.before)
+    return WrittenScores(run.written, steps.counts, steps.notices)
 
 
 class _Steps:

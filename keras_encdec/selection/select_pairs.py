@@ -225,7 +225,7 @@ def _select_in_shards(
         summaries.append(_write(files, options, scored, Progress))
 
     run = run_in_shards(job, options.open_engine(), work, join=write, progress=progress, show=show)
-    return dataclasses.replace(summaries[0], before=run.before)
+    return dataclasses.replace(summaries[0], before=run.written.before)
 
 
 def _models_elsewhere(

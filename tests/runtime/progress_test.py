@@ -8,6 +8,7 @@ import pytest
 
 from keras_encdec.formats import InputLines
 from keras_encdec.runtime.progress import CountedWork, Progress, ReadingProgress
+from keras_encdec.runtime.progress_state import ProgressRecord
 
 
 class Terminal(io.StringIO):
@@ -73,6 +74,21 @@ def test_a_long_time_left_is_shown_in_hours(lines, monkeypatch):
     monkeypatch.setattr("time.monotonic", lambda: 3600.0)
     read(lines, progress, 30_000)
     assert re.fullmatch(r"30,000 pairs, 8 pairs/s, 3\d% read, about [12] h \d+ min left\n", stream.getvalue())
+
+
+def test_lines_that_were_done_before_count_for_neither_rate_nor_time_left(lines, monkeypatch):
+    monkeypatch.setattr("time.monotonic", lambda: 0.0)
+    with ProgressRecord("encdec-score") as record:
+        progress = ReadingProgress(lines, stream=(stream := io.StringIO()), pause=0)
+        monkeypatch.setattr("time.monotonic", lambda: 600.0)
+        progress.before = 80_000
+        read(lines, progress, 80_000)
+        read(lines, progress, 2_000)
+        state = record.state
+    first, last = stream.getvalue().splitlines()
+    assert first == "80,000 lines, 0 lines/s"
+    assert re.fullmatch(r"82,000 lines, 3 lines/s, 8\d% read, about 1 h \d+ min left", last)
+    assert state.rate == pytest.approx(2000 / 600, abs=0.001) and 3600 < state.eta_seconds < 7200
 
 
 def test_no_time_left_is_shown_for_a_pipe(tmp_path, monkeypatch):

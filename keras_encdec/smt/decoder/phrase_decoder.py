@@ -239,7 +239,7 @@ def _decode_in_shards(
     opener, engine = functools.partial(_open_decoder, task), options.open_engine()
     run = run_in_shards(job, engine, opener, progress=lambda lines: progress(lines, "sentences"), show=show)
     lines, unknown_words = (sum(counts[name] for counts in run.counts) for name in ("lines", "unknown_words"))
-    return _Written(lines, unknown_words, run.before)
+    return _Written(lines, unknown_words, run.written.before)
 
 
 def _open_decoder(task: _Task) -> Callable[[Shard], ShardResult]:
