@@ -7,11 +7,23 @@ from keras_encdec.errors import FilePath, InputError, quoted, shortened
 from keras_encdec.formats.feature_weights import Weights, format_weights, parse_weights, tuned_mask, weight_values
 from keras_encdec.formats.fields import LARGEST
 from keras_encdec.formats.ini_lines import IniLine, parse_ini_lines
+from keras_encdec.runtime.input_lines import InputLines
 
 _TEXT_TABLES = ("PhraseDictionaryMemory", "PhraseDictionaryScope3")
 _BINARY_TABLES = ("PhraseDictionaryBinary", "PhraseDictionaryCompact", "PhraseDictionaryOnDisk", "ProbingPT")
 # Arguments of the binary classes that PhraseDictionaryMemory rejects.
 _BINARY_ARGUMENTS = ("load", "max-span-default", "max-span-labelled")
+
+
+def read_moses_ini(path: FilePath) -> str:
+    """Reads the text of a moses.ini, plain or gzipped, with its line ends.
+
+    Raises:
+        InputError: if the file cannot be read.
+    """
+    with InputLines(path) as lines:
+        text = b"\n".join(lines) + (b"\n" if lines.ended_with_newline else b"")
+        return text.decode("utf-8", "surrogateescape")
 
 
 def rewrite_moses_ini(
@@ -30,7 +42,7 @@ def rewrite_moses_ini(
     changed to `PhraseDictionaryMemory`; the feature keeps its name.
 
     Args:
-        text: str. The text of the file, read without translating line ends (`newline=""`).
+        text: str. The text of the file, as `read_moses_ini` returns it.
         table_path: str. The path of the new table, for Moses.
         extra_scores: int. The number of scores that were appended.
         feature: str. Name of the phrase table's feature, such as `TranslationModel0`. Optional if the file has only one
@@ -195,7 +207,7 @@ def replace_moses_weights(text: str, weights: Weights, path: FilePath | None = N
     precedence over the weights in a `[weight-file]`.
 
     Args:
-        text: str. The text of the file, read without translating line ends (`newline=""`).
+        text: str. The text of the file, as `read_moses_ini` returns it.
         weights: dict from str to list of float. Other features keep their weights, and so do values that Moses leaves
             out of n-best lists, see `read_nbest_weights`.
         path: the file, named in errors. Optional.

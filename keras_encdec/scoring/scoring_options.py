@@ -8,8 +8,9 @@ from keras_encdec.configuration import Configuration, ConfigurationError, hyperp
 from keras_encdec.errors import FilePath
 from keras_encdec.formats import Column, ColumnKind, PairFormat, format_names, pair_format, rewrite_moses_ini
 from keras_encdec.formats.alignments import alignment_line, check_has_attention
+from keras_encdec.formats.moses_ini import read_moses_ini
 from keras_encdec.formats.nbest_line import check_feature_name
-from keras_encdec.runtime.files import STANDARD_STREAM, absolute, read_contents
+from keras_encdec.runtime.files import STANDARD_STREAM, absolute
 from keras_encdec.task_options import (
     AlignmentOptions,
     EncodingOption,
@@ -178,7 +179,7 @@ class ScoringOptions(
             return b"", []
         weights = [None if column.kind is ColumnKind.LOG_PROB else 0.0 for column in columns]
         text, notices = rewrite_moses_ini(
-            read_contents(self.moses_ini).decode("utf-8", "surrogateescape"),
+            read_moses_ini(self.moses_ini),
             absolute(table),
             len(weights),
             self.moses_feature,

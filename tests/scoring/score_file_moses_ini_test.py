@@ -1,5 +1,6 @@
 """Tests of writing a moses.ini for a scored phrase table."""
 
+import gzip
 import os
 import re
 
@@ -22,6 +23,7 @@ def test_moses_ini_is_rewritten_for_the_new_table(forward_scorer, reverse_scorer
     expected = INI.replace("num-features=2", "num-features=3").replace("/old/table", f"{out}/table.gz")
     assert (out / "moses.ini").read_text() == expected.replace("0.25 0.35", "0.25 0.35 0.3")
     more = {"reverse_model_dir": reverse_scorer, "unknown_count": True}
+    inis["moses_ini"].write_bytes(gzip.compress(INI.encode()))  # like any input
     score_file(forward_scorer, table, out / "table.gz", **inis, **more)
     expected = expected.replace("num-features=3", "num-features=5")
     assert (out / "moses.ini").read_text() == expected.replace("0.25 0.35", "0.25 0.35 0.3 0.3 0")

@@ -9,9 +9,9 @@ import numpy as np
 
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.errors import InputError, shortened
-from keras_encdec.formats import FilePath, InputLines, open_output, read_nbest_weights
+from keras_encdec.formats import FilePath, open_output, read_nbest_weights
 from keras_encdec.formats.feature_weights import Weights, check_weights, weights_text
-from keras_encdec.formats.moses_ini import replace_moses_weights
+from keras_encdec.formats.moses_ini import read_moses_ini, replace_moses_weights
 from keras_encdec.runtime.files import check_can_be_read_again, check_distinct_files, check_lists, is_url, joined
 from keras_encdec.runtime.open_output import write_file
 from keras_encdec.runtime.unfinished import new_folder
@@ -181,7 +181,7 @@ class _Outputs:
 
     def __init__(self, options: TuningOptions, weights: FilePath | None) -> None:
         self._options, self._moses_ini_path = options, weights
-        self._moses_ini = "" if options.moses_ini_out is None or weights is None else _moses_ini(weights)
+        self._moses_ini = "" if options.moses_ini_out is None or weights is None else read_moses_ini(weights)
 
     @property
     def files(self) -> list[FilePath]:
@@ -221,12 +221,6 @@ class _Outputs:
             texts |= {joined(folder, f"weights.{tuned.seed}"): _text(tuning, tuned) for tuned in tuning.tuned}
         for path, text in texts.items():
             write_file(path, text.encode("utf-8", "surrogateescape"))
-
-
-def _moses_ini(path: FilePath) -> str:
-    with InputLines(path) as lines:
-        text = b"\n".join(lines) + (b"\n" if lines.ended_with_newline else b"")
-        return text.decode("utf-8", "surrogateescape")
 
 
 def _initial_weights(
