@@ -1,6 +1,6 @@
 """Registries: what users can add to the package and choose by name."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from keras_encdec.configuration import ConfigurationError
@@ -16,6 +16,7 @@ class Registry(Mapping[str, Entry]):
         others: other values of that hyper-parameter, which choose no entry, such as "none". Defaults to no values.
         expected: names of entries that a module registers when it is imported, so that they can be listed before.
             Defaults to no names.
+        defined_by: function that returns what a user defines to make an entry, a class. Defaults to the entry itself.
 
     Example:
 
@@ -30,8 +31,15 @@ class Registry(Mapping[str, Entry]):
     keras_encdec.configuration.ConfigurationError: found tokenizer='words', expected one of spaces
     """
 
-    def __init__(self, kind: str, others: Sequence[str] = (), expected: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        kind: str,
+        others: Sequence[str] = (),
+        expected: Sequence[str] = (),
+        defined_by: Callable[[Entry], object] = lambda entry: entry,
+    ) -> None:
         self._kind, self._others, self._expected = kind, tuple(others), tuple(expected)
+        self._defined_by = defined_by
         self._entries: dict[str, Entry] = {}
 
     def register(self, name: str, entry: Entry) -> Entry:
@@ -47,10 +55,11 @@ class Registry(Mapping[str, Entry]):
             ValueError: if another entry has the name.
         """
         known = self._entries.get(name, entry)
-        if known != entry and not _is_defined_again(known, entry):
+        before, now = self._defined_by(known), self._defined_by(entry)
+        if known != entry and not _is_defined_again(before, now):
             raise ValueError(
-                f"found the {self._kind} {name!r} registered already ({_described(known)}), expected a new name for "
-                f"{_described(entry)}"
+                f"found the {self._kind} {name!r} registered already ({_described(before)}), expected a new name for "
+                f"{_described(now)}"
             )
         self._entries[name] = entry
         return entry

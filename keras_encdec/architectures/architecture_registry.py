@@ -6,6 +6,7 @@ hyper-parameters of a model and its training.
 
 import dataclasses
 import importlib.resources
+import operator
 import os
 import pathlib
 import tomllib
@@ -43,7 +44,7 @@ class Architecture:
     has_source: bool = True
 
 
-ARCHITECTURES: Registry[Architecture] = Registry("architecture")
+ARCHITECTURES: Registry[Architecture] = Registry("architecture", defined_by=operator.attrgetter("config"))
 
 
 def register_architecture(architecture: Architecture) -> Architecture:

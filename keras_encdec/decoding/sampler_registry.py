@@ -1,6 +1,7 @@
 """The registry of samplers by name."""
 
 import dataclasses
+import operator
 from collections.abc import Mapping
 
 from keras_encdec.decoding.beam_sampler import BeamSampler, GreedySampler
@@ -36,7 +37,7 @@ class RegisteredSampler:
         return self.sampler_class.from_dict({**self.served_options, **options})
 
 
-SAMPLERS: Registry[RegisteredSampler] = Registry("sampler")
+SAMPLERS: Registry[RegisteredSampler] = Registry("sampler", defined_by=operator.attrgetter("sampler_class"))
 
 
 def register_sampler(
@@ -64,7 +65,7 @@ def register_sampler(
         name, sampler_class, signature or name, dict(served_options or {}), dict(inputs or {}), single
     )
     for other in SAMPLERS.values():
-        if {other.name, other.signature} & {entry.name, entry.signature}:
+        if other.name != name and {other.name, other.signature} & {entry.name, entry.signature}:
             raise ValueError(
                 f"found the sampler {name!r}, expected another name and signature than those of {other.name!r}"
             )

@@ -6,7 +6,7 @@ from keras_encdec.formats.phrase_table import PhraseTableFormat
 from keras_encdec.formats.plain_text import ParallelFormat, SentenceFormat, TsvFormat
 from keras_encdec.registry import Registry
 
-FORMATS: Registry[PairFormat] = Registry("format")
+FORMATS: Registry[PairFormat] = Registry("format", defined_by=type)
 
 
 def register_format(new_format: PairFormat) -> PairFormat:

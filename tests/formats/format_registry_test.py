@@ -36,6 +36,14 @@ def test_two_formats_cannot_have_the_same_name():
         register_format(OtherTsv())
 
 
+def test_a_format_is_registered_again_when_a_cell_of_a_notebook_runs_again():
+    before, again = pair_format("tsv"), TsvFormat()
+    try:
+        assert register_format(again) is pair_format("tsv") is again
+    finally:
+        register_format(before)
+
+
 class QuestionReader(PairReader):
     """Reads `source ? target`."""
 

@@ -1,13 +1,18 @@
 """The registry of models, and the calls that score."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
 from layer_checks import numpy
 from recurrent_toys import SIZES, padded, stirred
 
+from keras_encdec.architectures.architecture_registry import ARCHITECTURES, architecture
+from keras_encdec.configuration import Configuration
 from keras_encdec.decoding import Generator
 from keras_encdec.models import RecurrentLanguageModel, RNNEncoderDecoder, model_class, register_model, to_symbols
+from keras_encdec.models.translation_model import MODELS
 from keras_encdec.scoring import Scorer
 
 
@@ -21,6 +26,26 @@ def test_the_name_of_another_model_is_refused():
     with pytest.raises(ValueError, match="found the architecture 'cslm' registered already"):
         register_model("cslm")(OtherModel)
     assert model_class("encdec") is RNNEncoderDecoder
+
+
+def test_a_model_and_its_configuration_may_be_defined_again():
+    def defined():
+        @dataclasses.dataclass(frozen=True)
+        class NotebookConfig(Configuration):
+            """No hyper-parameters."""
+
+        class NotebookModel(RNNEncoderDecoder):
+            config_class = NotebookConfig
+
+        return register_model("notebook")(NotebookModel)
+
+    try:
+        first, second = defined(), defined()
+        assert first is not second and model_class("notebook") is second
+        assert architecture("notebook").config is second.config_class
+    finally:
+        MODELS.unregister("notebook")
+        ARCHITECTURES.unregister("notebook")
 
 
 @pytest.mark.parametrize("function", [Generator, Scorer, to_symbols])
