@@ -95,7 +95,7 @@ def select_pairs(
 
     The corpus is read twice: to score, and to write. If two pairs have the same score, the earlier one is preferred. A
     pair with an empty side, or with more than `max_tokens` words on a side, has no score and is never selected. A pair
-    takes 8 bytes of memory, and about 100 with `deduplicate`.
+    takes about 30 bytes of memory, and about 100 more with `deduplicate`.
 
     With `number_of_processes`, `shard_lines` or `engine="ray"`, the cross-entropies are computed in shards, see
     `keras_encdec.scoring.score_file`; this process then selects the pairs. A call that continues an interrupted job may
