@@ -140,13 +140,24 @@ class RoundAverage(keras.callbacks.Callback):
 
         Returns:
             tuple: list of arrays, as `model.get_weights` returns; int, the number of rounds.
+
+        Raises:
+            InputError: if the weights of a round are damaged.
         """
         self.replicas.wait()  # for the files of the last round
         paths = self._files()[-self._number :]
         total: list[np.ndarray] = []
         for path in paths:
-            with np.load(path) as file:
-                weights = [file[name].astype(np.float64) for name in file.files]
+            try:
+                with np.load(path) as file:
+                    weights = [file[name].astype(np.float64) for name in file.files]
+            except Exception as error:  # zip and NumPy raise many kinds of errors for other bytes
+                raise InputError(
+                    f"found a file that cannot be loaded ({error})",
+                    "expected the weights of a round",
+                    "remove it, and continue with --resume, which averages the other rounds",
+                    path,
+                ) from error
             total = [a + b for a, b in zip(total, weights, strict=True)] if total else weights
         return [weight / len(paths) for weight in total], len(paths)
 

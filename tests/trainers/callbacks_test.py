@@ -1,7 +1,8 @@
-"""Validation by BLEU of greedy translations, on each backend."""
+"""Validation by BLEU of greedy translations, and averages of rounds, on each backend."""
 
 import signal
 import sys
+import types
 
 import keras
 import numpy as np
@@ -11,12 +12,13 @@ from hybrid_toys import hybrid
 from recurrent_toys import SOURCE, padded, toy
 from tiny_trainings import rounds, tiny_config, train_tiny
 
+from keras_encdec.backend.replicas import Replicas
 from keras_encdec.decoding import Generator
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory, load_model
 from keras_encdec.text.vocabulary import UNKNOWN
 from keras_encdec.trainers import TrainingData, TrainingReporter, train
-from keras_encdec.trainers.callbacks import ValidationBleu
+from keras_encdec.trainers.callbacks import RoundAverage, ValidationBleu
 
 
 def always(decoder, word):
@@ -97,6 +99,19 @@ def test_a_run_records_bleu_each_round_saves_the_best_model_and_is_resumed(tmp_p
     references = ["a b c d", "a b c d ? ?", "a b c ?"]
     expected = sacrebleu.corpus_bleu(texts, [references], tokenize="none", force=True).score
     assert result.best.val_bleu == pytest.approx(expected)
+
+
+def test_damaged_weights_of_a_round_are_named_and_need_not_be_averaged(tmp_path):
+    (tmp_path / "rounds").mkdir()
+    np.savez(tmp_path / "rounds" / "3.npz", np.full(2, 7.0))
+    (tmp_path / "rounds" / "6.npz").write_bytes((tmp_path / "rounds" / "3.npz").read_bytes()[:100])
+    budget = types.SimpleNamespace(replicas=Replicas())
+    average = RoundAverage(tmp_path, budget, 2, [{"updates": 3}, {"updates": 6}])
+    with pytest.raises(InputError, match=r"6.npz: found a file that cannot be loaded .*; remove it, and continue with"):
+        average.mean()
+    (tmp_path / "rounds" / "6.npz").unlink()
+    [mean], number = average.mean()
+    assert mean.tolist() == [7.0, 7.0] and number == 1
 
 
 def test_training_with_bleu_needs_sacrebleu(tsv, tmp_path, monkeypatch):
