@@ -37,6 +37,11 @@ class Arc(NamedTuple):
     score: float
 
 
+# A derivation of a SearchNode: its score, the number of its last arc, its rank among those of the arc's previous node
+# without this arc, and its text.
+RankedDerivation = tuple[float, int, int, str]
+
+
 class SearchNode:
     """A hypothesis of the search, which stands for all translations that are recombined in it.
 
@@ -47,17 +52,19 @@ class SearchNode:
         state: the state of the language model; the empty one after the end of the sentence.
         end: int. The source word after the last phrase.
         arcs: list of Arc. The last phrase of each translation, in the order in which the search reached them.
-        ranked: list of `(score, number of the arc, rank in the arc's previous)`: the best derivations, extended by
+        ranked: list of RankedDerivation: the best derivations, all with different texts, extended by
             `distinct_derivations` as it needs them.
+        texts: set of str. The texts of these derivations.
         candidates: heap of the derivations that may be the next in `ranked`; `None` until the first is needed.
     """
 
-    __slots__ = ("score", "state", "end", "arcs", "ranked", "candidates")
+    __slots__ = ("score", "state", "end", "arcs", "ranked", "texts", "candidates")
 
     def __init__(self, score: float, state: "State", end: int) -> None:
         self.score, self.state, self.end = score, state, end
         self.arcs: list[Arc] = []
-        self.ranked: list[tuple[float, int, int]] = []
+        self.ranked: list[RankedDerivation] = []
+        self.texts: set[str] = set()
         self.candidates: list[tuple[float, int, int]] | None = None
 
 

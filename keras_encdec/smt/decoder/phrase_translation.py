@@ -12,7 +12,7 @@ from keras_encdec.formats.feature_weights import (
     WORD_PENALTY,
 )
 from keras_encdec.smt.decoder.decoding_options import UNKNOWN_WORD_VALUE, DecoderWeights
-from keras_encdec.smt.decoder.phrase_search import Arc, SearchNode
+from keras_encdec.smt.decoder.phrase_search import Arc, RankedDerivation, SearchNode
 
 
 class PhraseTranslation:
@@ -80,60 +80,51 @@ def _number(value: float) -> str:
     return f"{value + 0.0:.6g}"  # no -0
 
 
-# Number of derivations examined for each distinct translation, as in Moses (n-best-factor).
-_DERIVATIONS_OF_EACH = 20
-
-
 def distinct_derivations(goal: SearchNode, number: int) -> Iterator[list[Arc]]:
     """Yields derivations whose texts differ, in the order of the target, those with the highest scores first.
 
-    There may be fewer than `number`, as at most 20 times this number are examined.
+    There are fewer than `number` if the search has found fewer texts.
     """
-    texts: set[str] = set()
-    for rank in range(number * _DERIVATIONS_OF_EACH):
+    for rank in range(number):
         if _ranked(goal, rank) is None:
             return
-        arcs = _derivation(goal, rank)
-        text = _text(arcs)
-        if text not in texts:
-            texts.add(text)
-            yield arcs
-            if len(texts) == number:
-                return
+        yield _derivation(goal, rank)
 
 
 def _derivation(node: SearchNode, rank: int) -> list[Arc]:
     arcs: list[Arc] = []
     while node.arcs:
-        _, number, rank = node.ranked[rank]
+        _, number, rank, _ = node.ranked[rank]
         arcs.append(node.arcs[number])
         node = arcs[-1].previous
     return arcs[::-1]
 
 
-def _ranked(node: SearchNode, rank: int) -> tuple[float, int, int] | None:
+def _ranked(node: SearchNode, rank: int) -> RankedDerivation | None:
     """Computes the derivation of a rank, from 0, when it is needed: all lower ranks are computed by then, or none.
 
-    This is algorithm 3 of Huang and Chiang, 2005 (W05-1506).
+    This is algorithm 3 of Huang and Chiang, 2005 (W05-1506). Of derivations with the same text, only the best gets a
+    rank: whatever follows, the others have lower scores (Huang, Knight and Joshi, 2006).
 
     Returns:
-        A tuple of the score, the number of the last arc and the rank of the derivation that it continues; `None` for
-        a rank beyond the last.
+        the derivation; `None` for a rank beyond the last.
     """
     if not node.arcs:
-        return None if rank else (0.0, 0, 0)
+        return None if rank else (0.0, 0, 0, "")
     if node.candidates is None:
         node.candidates = [(-arc.previous.score - arc.score, number, 0) for number, arc in enumerate(node.arcs)]
         heapq.heapify(node.candidates)
     while len(node.ranked) <= rank:
-        if node.ranked:
-            _, number, below = node.ranked[-1]
-            arc = node.arcs[number]
-            if (following := _ranked(arc.previous, below + 1)) is not None:
-                heapq.heappush(node.candidates, (-following[0] - arc.score, number, below + 1))
         if not node.candidates:
             return None
         negative, number, below = heapq.heappop(node.candidates)
-        _ranked(node.arcs[number].previous, below)  # computes the entry that `_derivation` reads
-        node.ranked.append((-negative, number, below))
+        arc = node.arcs[number]
+        continued = _ranked(arc.previous, below)
+        assert continued is not None, "only derivations that exist are candidates"
+        text = " ".join(filter(None, (continued[3], arc.option.text)))
+        if text not in node.texts:
+            node.texts.add(text)
+            node.ranked.append((-negative, number, below, text))
+        if (following := _ranked(arc.previous, below + 1)) is not None:
+            heapq.heappush(node.candidates, (-following[0] - arc.score, number, below + 1))
     return node.ranked[rank]

@@ -185,6 +185,16 @@ def test_a_list_is_sorted_and_has_each_hypothesis_once(folder):
     assert [line.id for line, _ in lines] == sorted(line.id for line, _ in lines)
 
 
+def test_the_64_segmentations_of_a_text_take_the_place_of_no_other_text(folder, tmp_path):
+    (tmp_path / "arpa").write_bytes((folder / "arpa").read_bytes())
+    phrases = [" ".join("abcdefg"[i:j]) for i in range(7) for j in range(i + 1, 8)]
+    table = {phrase: [(phrase, (1.0, 1.0))] for phrase in phrases}
+    table["g"].append(("h", (1e-30, 1e-30)))
+    write_table(tmp_path / "table", table)
+    lines = decode(tmp_path, ["a b c d e f g"], nbest_size=2, distortion_limit=0)
+    assert [line.hypothesis for line, _ in lines] == [b"a b c d e f g", b"a b c d e f h"]
+
+
 def test_a_line_is_as_moses_writes_it(folder):
     decode(folder, ["b a", ""], nbest_size=1)
     first, second = (folder / "nbest").read_text().splitlines()
