@@ -243,11 +243,13 @@ class TranslationModel(LikelihoodModel):
         return {"": self}
 
     def get_config(self) -> dict[str, object]:
+        policy = self.dtype_policy
+        is_map = isinstance(policy, keras.dtype_policies.DTypePolicyMap)  # its name does not describe it
         return {
             # What Keras's method returns, which would import TensorFlow with any backend to serialize the dtype policy.
             "name": self.name,
             "trainable": self.trainable,
-            "dtype": self.dtype_policy.name,
+            "dtype": keras.dtype_policies.serialize(policy) if is_map else policy.name,
             "source_words": self.source_words,
             "target_words": self.target_words,
             # Lists as in JSON: Keras would write a tuple in its own format.

@@ -55,6 +55,14 @@ def test_an_object_without_encoder_and_decoder_is_refused(function, other):
         function(other)
 
 
+def test_dtype_policies_of_parts_are_saved():
+    policies = keras.dtype_policies.DTypePolicyMap(default_policy="float32")
+    policies["parts/encoder"] = keras.DTypePolicy("mixed_bfloat16")
+    model = RecurrentLanguageModel(7, name="parts", dtype=policies, **SIZES)
+    loaded = keras.models.model_from_json(model.to_json())
+    assert (loaded.encoder.compute_dtype, loaded.decoder.compute_dtype) == ("bfloat16", "float32")
+
+
 class CountedModel(RecurrentLanguageModel):
     """Counts how often it is traced, or run where nothing is traced."""
 
