@@ -51,10 +51,11 @@ class MultiTaskModel(EncoderDecoder):
 
         p_i(y | x) = decoder_d(i)(y | encoder_e(i)(x))          task i, with the encoder e(i) and the decoder d(i)
 
-    The model behaves as the model of its first task, the main task. Inside `with model.task(name)` it behaves as the
-    model of that task. An update of a task changes only the weights that the task uses, and the optimizer's state of
-    these weights. `perplexity` and `log_likelihood` are those of the main task; `NAME_perplexity` is that of another
-    task.
+    The model behaves as the model of its first task, the main task. Inside `with model.task(name)` calls, scores and
+    searches are those of that task; `fit`, `evaluate` and `predict` are refused there, because Keras's functions stay
+    with the task for which they were compiled. `task_models` returns an ordinary model of each task. An update of a
+    task changes only the weights that the task uses, and the optimizer's state of these weights. `perplexity` and
+    `log_likelihood` are those of the main task; `NAME_perplexity` is that of another task.
 
     Args:
         architecture_name: str. Name of the architecture of all tasks, such as "recurrent".
@@ -131,7 +132,9 @@ class MultiTaskModel(EncoderDecoder):
 
     @contextlib.contextmanager
     def task(self, name: str) -> Iterator[Self]:
-        """Makes the model behave as the model of a task in the `with` block. A step traced there stays with that task.
+        """Makes the model behave as the model of a task in the `with` block, see the class.
+
+        A step traced there stays with that task.
 
         Args:
             name: str. One of `tasks`.
@@ -169,6 +172,25 @@ class MultiTaskModel(EncoderDecoder):
             **{f"decoder {name}": decoder.trainable_variables for name, decoder in self.decoders.items()},
         }
         update_parts(self.optimizer, self.trainable_variables, parts, lambda: self._parts[self._task].names)
+
+    def make_train_function(self, force: bool = False) -> None:
+        self._check_is_main_task()
+        super().make_train_function(force)
+
+    def make_test_function(self, force: bool = False) -> None:
+        self._check_is_main_task()
+        super().make_test_function(force)
+
+    def make_predict_function(self, force: bool = False) -> Callable[..., Structure]:
+        self._check_is_main_task()
+        return super().make_predict_function(force)
+
+    def _check_is_main_task(self) -> None:
+        if self._task != self.main_task:
+            raise ValueError(
+                f"found the task {self._task!r}, expected the main task {self.main_task!r}: fit, evaluate and predict "
+                f"use no other; call them on task_models()[{self._task!r}]"
+            )
 
     def evaluate(self, *args: object, **arguments: object) -> list[float] | dict[str, float] | float:
         """Computes the loss and the metrics of the main task, see `LikelihoodModel.evaluate`."""

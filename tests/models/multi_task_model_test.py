@@ -135,6 +135,9 @@ def test_measurements_are_those_of_the_main_task():
     assert measured["de_perplexity"] == pytest.approx(np.exp(-log_probs.sum() / tokens), rel=1e-4)
     assert measured["perplexity"] != pytest.approx(measured["de_perplexity"])
     assert set(model.evaluate(main[0], return_dict=True, verbose=0)) == {"loss", "perplexity", "log_likelihood"}
+    for method in (model.train_on_batch, model.fit, model.evaluate, model.predict):
+        with model.task("de"), pytest.raises(ValueError, match="found the task 'de', expected the main task 'fr'"):
+            method(other[0])
 
 
 def test_a_saved_model_of_several_tasks_has_their_weights_and_the_state_of_its_optimizer(tmp_path):
