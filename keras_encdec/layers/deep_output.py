@@ -122,6 +122,7 @@ class DeepOutput(keras.layers.Layer):
         self.rank = checked_size("rank", rank)
         self.kernel_initializer = keras.initializers.get(kernel_initializer) or published_normal()
         self.maxout = Maxout(maxout_units, dtype=self.dtype_policy, name="maxout")
+        self.input_spec = keras.layers.InputSpec(ndim=3)
         self.supports_masking = True
 
     def build(self, states_shape: Shape, previous_shape: Shape, context_shape: Shape) -> None:

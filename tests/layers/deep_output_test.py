@@ -47,6 +47,11 @@ def test_other_widths_are_refused():
         Maxout(4)(np.zeros((2, 7), "float32"))
 
 
+def test_states_without_a_time_axis_are_refused():
+    with pytest.raises(ValueError, match="expected ndim=3, found ndim=2"):
+        DeepOutput(9, maxout_units=4, rank=2)(*np.ones((3, 2, 5), "float32"))
+
+
 @pytest.mark.parametrize("size", [0, -1, 2.0, "4", None, True])
 def test_sizes_are_checked_when_a_layer_is_made(size):
     right = {Maxout: {"units": 4, "pool_size": 2}, DeepOutput: {"output_dim": 9, "maxout_units": 4, "rank": 2}}
