@@ -1,5 +1,6 @@
 """Loops over time, unrolled or compiled as a loop, and loops with a counter."""
 
+import gc
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -199,6 +200,7 @@ def counted_loop(body: Callable[..., Structure], times: int | Tensor, *carried: 
     if backend_name() == "torch":
         for i in range(int(times)):
             carried = body(i, *carried)
+            gc.collect(0)  # as after a compiled call: cycles hold the tensors of each step, gigabytes in a long loop
         return list(carried)
     structure = keras.tree.map_structure(lambda _: 0, list(carried))
 

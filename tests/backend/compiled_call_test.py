@@ -12,6 +12,7 @@ import pytest
 from keras import ops
 
 from keras_encdec.backend.compiled_call import compiled_call
+from keras_encdec.backend.loops import counted_loop
 
 
 class Doubled(keras.layers.Layer):
@@ -121,5 +122,22 @@ def test_a_call_leaves_no_tensors_in_reference_cycles():
     try:
         np.testing.assert_array_equal(ops.convert_to_numpy(call(np.ones((3, 2), "float32"))), 2)
         assert [tensor() for tensor in layer.computed] == [None] * (keras.backend.backend() == "torch")
+    finally:
+        gc.enable()
+
+
+def test_a_loop_keeps_no_tensors_of_earlier_steps_in_reference_cycles():
+    layer = Nested()
+    alive = []
+
+    def body(_, x):
+        alive.append(sum(tensor() is not None for tensor in layer.computed))
+        return [layer(x) / 2]
+
+    gc.disable()
+    try:
+        [after] = counted_loop(body, 3, ops.ones((3, 2)))
+        np.testing.assert_array_equal(ops.convert_to_numpy(after), 1)
+        assert not any(alive)
     finally:
         gc.enable()
