@@ -121,8 +121,8 @@ class SourceTranslations(NamedTuple):
 class RareTranslations:
     """Finds translations of source words that a model spells, because they are outside its shortlist.
 
-    A source word that is neither in the table nor in the shortlist may be copied, with t = 1. Words that the model
-    cannot spell are left out: those of 50 or more characters, and those with unknown characters.
+    Words of the shortlist are left out, and so are words that the model cannot spell: those of 50 or more characters,
+    and those with unknown characters. A source word without other translations may be copied, with t = 1.
 
     Args:
         translations: dict from source word to a dict of target word to t(target | source), see `read_translations`.
