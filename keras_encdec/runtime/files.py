@@ -51,19 +51,24 @@ def is_url(path: FilePath | None) -> bool:
     return bool(_URL.match(text))
 
 
-def check_path(path: object, what: str = "a file or folder") -> None:
-    """Checks the type of a path that a program has given.
+def check_path(path: object, what: str | None = None) -> None:
+    """Checks a path that a program has given.
 
     Args:
         path: the path.
-        what: str. What the path should lead to, such as "a model directory". Defaults to `"a file or folder"`.
+        what: str. What the path should lead to, such as "a model directory". Defaults to `None`: any file or folder,
+            for which the path may be empty.
 
     Raises:
-        ConfigurationError: a ValueError, for another object, such as `None`, a list or bytes.
+        ConfigurationError: a ValueError, for another object, such as `None`, a list or bytes, and for an empty path,
+            which would lead to the working directory.
     """
-    if not isinstance(path, str | os.PathLike):
-        found = reprlib.repr(path)
-        raise ConfigurationError("found %s in place of the path of %s, expected a str or a pathlib.Path", found, what)
+    if not isinstance(path, str | os.PathLike) or what and path == "":
+        raise ConfigurationError(
+            "found %s in place of the path of %s, expected a str or a pathlib.Path that is not empty",
+            reprlib.repr(path),
+            what or "a file or folder",
+        )
 
 
 def check_lists(**lists: object) -> None:

@@ -38,7 +38,7 @@ def test_a_malformed_line_stops_and_leaves_nothing(forward_scorer, tmp_path, out
 
 def test_an_argument_of_another_type_is_named(forward_scorer, tmp_path, out):
     table = write(tmp_path / "table", GOOD + b"\n")
-    for path in (None, 3, [table], b"table"):
+    for path in (None, "", 3, [table], b"table"):
         with pytest.raises(ValueError, match=re.escape(f"found {path!r}"[:12]) + ".* in place of the path of a file"):
             score_file(forward_scorer, path, out / "table")
         with pytest.raises(

@@ -96,8 +96,9 @@ def test_an_argument_of_another_type_is_named(tsv, tmp_path):
         train("small", data, tmp_path)
     with pytest.raises(ValueError, match="found data=.*, expected a TrainingData"):
         train(config, str(tsv), tmp_path)
-    with pytest.raises(ValueError, match="found None in place of the path of a model directory, expected a str or"):
-        train(config, data, None)
+    for path in (None, ""):
+        with pytest.raises(ValueError, match=f"found {path!r} in place of the path of a model directory, expec"):
+            train(config, data, path)
 
 
 def test_validation_pairs_that_are_left_out_are_reported(tsv, tmp_path):
