@@ -180,7 +180,7 @@ class RecurrentEncoderDecoder(EncoderDecoder):
         if self.config.characters != "none":
             raise ValueError(
                 "found arrays, but a model with characters is trained on batches with the characters of their rare "
-                "words; pass the stream of keras_encdec.data.Batches"
+                "words; pass ((batch,) for batch in stream) with the stream of keras_encdec.data.Batches"
             )
 
     def get_config(self) -> dict[str, object]:

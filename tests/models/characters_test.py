@@ -96,7 +96,7 @@ def test_words_are_kept_until_the_model_is_compiled_without():
 def test_arrays_cannot_be_fitted():
     model = hybrid()
     model.compile("sgd")
-    with pytest.raises(ValueError, match="keras_encdec.data.Batches"):
+    with pytest.raises(ValueError, match=r"pass \(\(batch,\) for batch in stream\) with the stream of .*data.Batches"):
         model.fit({"source": padded([[3, 2]]), "target": padded([[3, 2]])})
 
 
