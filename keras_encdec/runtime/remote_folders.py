@@ -95,7 +95,9 @@ class StagedFolder:
             self._send(self._opened())
         except InputError as error:
             kept = self._path.rename(f"{self._path.parent}-kept")  # the temporary folder is about to be removed
-            raise InputError(f"{error}".rstrip("."), "", f"the files are kept in {os.fspath(kept)!r}") from error
+            # Not the error's own remedy: run again, the command would lose what is kept.
+            remedy = f"copy the files to {self._url}: they are kept in {os.fspath(kept)!r}"
+            raise InputError(error.found, error.expected, remedy, error.path) from error
 
     def upload_in_background(self) -> None:
         """Uploads the files that are new or have changed while the work continues, unless the last upload still runs.
@@ -146,7 +148,8 @@ class StagedFolder:
         try:
             self._send(opened)
         except InputError as error:
-            warnings.warn(EncdecWarning(f"{error} The next upload tries again."), stacklevel=2)
+            later = InputError(error.found, error.expected, "the next upload tries again", error.path)
+            warnings.warn(EncdecWarning(f"{later}"), stacklevel=2)
 
 
 def _stamp(path: pathlib.Path) -> _Stamp:

@@ -63,7 +63,8 @@ def test_files_that_cannot_be_uploaded_are_kept(monkeypatch):
     def refuse(self):
         raise InputError("found a full store", "expected room", "make some", "memory://full/folder/a")
 
-    with pytest.raises(InputError, match="found a full store.*; the files are kept in '") as caught:
+    remedy = "found a full store, expected room; copy the files to memory://full/folder: they are kept in '"
+    with pytest.raises(InputError, match=remedy) as caught:
         with StagedFolder("memory://full/folder") as folder:
             (folder / "a").write_bytes(TEXT)
             monkeypatch.setattr(remote.RemoteOutput, "commit", refuse)
@@ -118,11 +119,11 @@ def test_an_upload_in_the_background_that_fails_is_tried_again(monkeypatch):
 
     def fail_once(self):
         if "part" in self._path and failures and failures.pop():
-            raise InputError("found a store that does not answer", path="memory://again/part")
+            raise InputError("found a store that does not answer", remedy="run again", path="memory://again/part")
         commit(self)
 
     monkeypatch.setattr(remote.RemoteOutput, "commit", fail_once)
-    with pytest.warns(UserWarning, match="does not answer. The next upload tries again"), staged as folder:
+    with pytest.warns(UserWarning, match="does not answer; the next upload tries again"), staged as folder:
         (folder / "part").write_bytes(TEXT)
         staged.upload_in_background()
         staged._running.result()
