@@ -5,7 +5,9 @@ import contextlib
 import logging
 import os
 import pickle
+import signal
 import socket
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +76,7 @@ class RayActors:
     def _connect(self) -> None:
         import ray
 
+        handler = signal.getsignal(signal.SIGTERM)
         try:
             if self._address and ":" in self._address:  # Ray itself would try to connect for minutes
                 host, _, port = self._address.rpartition("//")[2].rpartition(":")
@@ -87,6 +90,10 @@ class RayActors:
                 "expected one to work on",
                 "start one with ray start --head, or check --ray_address",
             ) from error
+        finally:
+            # Ray sets a handler of its own, which would end a command without its message and status.
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, handler)
 
     def _actors_that_fit(self, resources: dict[str, float]) -> int:
         fitting = [

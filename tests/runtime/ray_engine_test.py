@@ -2,6 +2,7 @@
 
 import itertools
 import pathlib
+import signal
 import time
 
 import pytest
@@ -88,14 +89,17 @@ def test_only_a_few_shards_are_read_ahead(cluster, tmp_path):
         assert len(read) <= done + 3
 
 
-def test_without_an_address_no_running_cluster_is_joined(monkeypatch):
+def test_without_an_address_no_running_cluster_is_joined_and_signals_stay_handled(monkeypatch):
     def init(address, **options):
+        signal.signal(signal.SIGTERM, lambda *arguments: None)  # as Ray does
         raise ValueError(address)
 
+    before = signal.getsignal(signal.SIGTERM)
     # With the address `None`, Ray joins the cluster that RAY_ADDRESS names, or one that runs on this machine.
     monkeypatch.setattr("ray.init", init)
     with pytest.raises(InputError, match=r"found no Ray cluster at this machine \(local\)"):
         list(RayActors(1).run(Uppercase("deaths"), shards()))
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 def test_a_missing_cluster_or_gpu_is_named(cluster):
