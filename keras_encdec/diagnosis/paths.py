@@ -161,22 +161,26 @@ def _check_shards(folder: pathlib.Path) -> tuple[str, list[str]]:
     from keras_encdec.runtime.settings_files import read_parsed
     from keras_encdec.runtime.shards import DONE, MANIFEST, part_content
 
+    def damaged(what: str, path: pathlib.Path) -> str:
+        return str(InputError(f"found a damaged {what}", "expected what was written", "run the job again", path))
+
     try:
         read_parsed(folder / MANIFEST, json.loads)
-        records = [read_parsed(path, json.loads) for path in sorted(folder.glob(f"*{DONE}"))]
-        checksums = {
-            f"{record['shard']:09}.{number}": output["sha256"]
-            for record in records
-            for number, output in enumerate(record["outputs"])
-        }
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        found = f"found a manifest or records that cannot be read ({error})"
+    except (OSError, ValueError) as error:
+        found = f"found a manifest that cannot be read ({error})"
         raise InputError(found, "", f"remove {shown_path(folder)} and run the job again", folder) from None
-    problems = []
-    for name, checksum in checksums.items():
-        part, compressed = folder / name, folder / f"{name}.gz"
-        content = part_content(compressed if compressed.exists() else part)
-        if hashlib.sha256(content).hexdigest() != checksum:
-            remedy = "run the job again"
-            problems.append(str(InputError("found a damaged part", "expected what was written", remedy, part)))
-    return f"{len(records):,} shards are done", problems
+    done, problems = 0, []
+    for path in sorted(folder.glob(f"*{DONE}")):
+        try:
+            record = read_parsed(path, json.loads)
+            checksums = {f"{record['shard']:09}.{i}": output["sha256"] for i, output in enumerate(record["outputs"])}
+        except (OSError, ValueError, KeyError, TypeError):
+            problems.append(damaged("record", path))
+            continue
+        done += 1
+        for name, checksum in checksums.items():
+            part, compressed = folder / name, folder / f"{name}.gz"
+            content = part_content(compressed if compressed.exists() else part)
+            if hashlib.sha256(content).hexdigest() != checksum:
+                problems.append(damaged("part", part))
+    return f"{done:,} shards are done", problems

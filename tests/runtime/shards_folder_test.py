@@ -90,13 +90,26 @@ def test_a_damaged_part_is_done_again(output):
         assert part.read_bytes() == data
 
 
-@pytest.mark.parametrize("name", [MANIFEST, f"000000000{DONE}"])
-def test_a_damaged_manifest_or_record_is_named(output, name):
+def test_a_shard_with_a_damaged_record_is_done_again(output):
     pathlib.Path(f"{output}.shards").mkdir()
-    folder(output).keep(shards()[0], result(shards()[0]))
-    with open(f"{output}.shards/{name}", "r+b") as file:
+    for shard in shards():
+        folder(output).keep(shard, result(shard))
+    record = pathlib.Path(f"{output}.shards/000000001{DONE}")
+    content = record.read_bytes()
+    for damaged in (b"damage", b"{}", b"[]", b""):
+        record.write_bytes(damaged)
+        again = folder(output)
+        assert [again.is_done(shard) for shard in shards()] == [True, False, True]
+        again.keep(shards()[1], result(shards()[1]))
+        assert record.read_bytes() == content
+
+
+def test_a_damaged_manifest_is_named(output):
+    pathlib.Path(f"{output}.shards").mkdir()
+    folder(output)
+    with open(f"{output}.shards/{MANIFEST}", "r+b") as file:
         file.write(b"damage")
-    with pytest.raises(InputError, match=f"{name}.*remove {output}.shards to begin again"):
+    with pytest.raises(InputError, match=f"{MANIFEST}.*remove {output}.shards to begin again"):
         folder(output)
 
 
