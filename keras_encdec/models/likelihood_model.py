@@ -209,12 +209,12 @@ class LikelihoodModel(keras.Model):
         y: Tensor | None = None,
         sample_weight: Tensor | None = None,
         class_weight: None = None,
-        **arguments: object,
+        return_dict: bool = False,
     ) -> list[float] | dict[str, float]:
         """Makes one update, see `keras.Model.train_on_batch`. Takes the same pairs as `fit`, with or without `y`."""
         _check_class_weight(class_weight)
         self._check_batch(x, y)
-        return super().train_on_batch(x, y, sample_weight, **arguments)
+        return super().train_on_batch(x, y, sample_weight, return_dict=return_dict)
 
     def test_on_batch(
         self, x: Structure, y: Tensor | None = None, *args: object, **arguments: object
