@@ -78,8 +78,8 @@ def window_entropies(entropies: Sequence[CrossEntropies], window: Window) -> lis
 def score_rows(method: ScoringMethod, window: Window, values: Sequence[np.ndarray]) -> np.ndarray:
     """Returns a float array `(1 + models, records)`: scores, and cross-entropies by each model.
 
-    A record that is not scored gets the score -inf and the cross-entropies nan. So does one whose cross-entropy is nan,
-    because the tokenizer found no words.
+    A record that is not scored gets the score -inf and the cross-entropies nan. A record gets -inf, too, if one of its
+    cross-entropies is nan, see `TranslationEntropies`.
     """
     rows = np.full((1 + len(values), len(window.records)), np.nan)
     if window.scored:

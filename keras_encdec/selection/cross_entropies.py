@@ -39,8 +39,10 @@ class TranslationEntropies:
     In a truncated sentence, only the early end is improbable, and the mean over all tokens hides this. With
     `end_weight` w, the end counts as w tokens: (-ln p - (w - 1) ln p(end)) / (tokens + w - 1).
 
-    In raw text, a side may have no words although it has characters, such as a single no-break space. Such a pair gets
-    nan.
+    To a model, all unknown words are the same word, which it therefore finds probable. A pair gets nan if more than
+    the share `max_unknown_in_pair` of the words of a side are unknown, unless the model reads or spells them by their
+    characters. In raw text, a side may have no words although it has characters, such as a single no-break space. Such
+    a pair gets nan, too.
 
     Args:
         model: directory of a translation model, or a loaded ModelDirectory, or a TextScorer, which stays open.
@@ -50,9 +52,10 @@ class TranslationEntropies:
             to `1.0`: the cross-entropy itself.
         max_unknown: float. Maximum share of the words of a side, so far, that may be unknown to the model. Defaults to
             `None`: no limit.
+        max_unknown_in_pair: float, from 0 to 1. Defaults to `0.5`.
 
     Raises:
-        ConfigurationError: a ValueError, for an `end_weight` out of bounds.
+        ConfigurationError: a ValueError, for an `end_weight` or a `max_unknown_in_pair` out of bounds.
         InputError: for a directory that cannot be used, a language model, or a model of the other direction.
     """
 
@@ -63,8 +66,11 @@ class TranslationEntropies:
         flag: str = "the model",
         end_weight: float = 1.0,
         max_unknown: float | None = None,
+        max_unknown_in_pair: float = SelectionOptions.max_unknown_in_pair,
     ) -> None:
-        end_weight = SelectionOptions(end_weight=end_weight).end_weight  # raises an error if it is out of bounds
+        # Raises an error if one of them is out of bounds.
+        options = SelectionOptions(end_weight=end_weight, max_unknown_in_pair=max_unknown_in_pair)
+        end_weight, self._max_unknown_in_pair = options.end_weight, options.max_unknown_in_pair
         self._limit = UnknownWordsOption(max_unknown=max_unknown)
         self._word_counts = np.zeros((2, 2), np.int64)  # of source and target: the words so far, the unknown among them
         self._lock = threading.Lock()
@@ -78,29 +84,33 @@ class TranslationEntropies:
     def __call__(self, pairs: Sequence[TextPair]) -> np.ndarray:
         """See `CrossEntropies`."""
         words = self._scorer.all_words(pairs)
-        if self._limit.max_unknown is not None:
-            self._check_unknown(words)
+        counts, unknown = self._unknown_counts(words)
+        self._check_unknown(counts, unknown)
         tokens = _token_counts(pair[self._predicted_side] for pair in words)
         if not self._extra_end_weight:
             entropies = -self._scorer.score(words) / tokens
         else:
             log_probs = [each.sum() + self._extra_end_weight * each[-1] for each in self._scorer.token_scores(words)]
             entropies = -np.array(log_probs, np.float64) / (tokens + self._extra_end_weight)
-        has_words = np.array([all(pair) for pair in words], bool)
-        return np.where(has_words, entropies, np.nan)
+        without_characters = np.array([[each.characters is None] for each in self._scorer.directory.user_vocabularies])
+        is_unknown = np.any(without_characters & (unknown > self._max_unknown_in_pair * counts), axis=0)
+        return np.where(counts.all(axis=0) & ~is_unknown, entropies, np.nan)
 
-    def _check_unknown(self, pairs: Sequence[WordPair]) -> None:
-        """Raises InputError if too many of the words so far are unknown to the model."""
-        counts = []
+    def _unknown_counts(self, pairs: Sequence[WordPair]) -> tuple[np.ndarray, np.ndarray]:
+        """Counts the words of each side, and those outside the model's shortlist: int arrays `(2, pairs)`."""
+        counts, unknown = np.zeros((2, 2, len(pairs)), np.int64)
         for side, vocabulary in enumerate(self._scorer.directory.user_vocabularies):
-            sentences = [pair[side] for pair in pairs]
-            unknown = sum(vocabulary.encode(sentence).count(UNKNOWN) for sentence in sentences)
-            counts.append([sum(map(len, sentences)), unknown])
+            counts[side] = [len(pair[side]) for pair in pairs]
+            unknown[side] = [vocabulary.encode(pair[side]).count(UNKNOWN) for pair in pairs]
+        return counts, unknown
+
+    def _check_unknown(self, counts: np.ndarray, unknown: np.ndarray) -> None:
+        """Raises InputError if too many of the words so far are unknown to the model."""
         with self._lock:
-            self._word_counts += counts
+            self._word_counts += np.stack([counts.sum(axis=1), unknown.sum(axis=1)], axis=1)
             so_far = self._word_counts.tolist()
-        for name, (words, unknown) in zip(("source", "target"), so_far, strict=True):
-            self._limit.check_unknown(name, words, unknown)
+        for name, words_and_unknown in zip(("source", "target"), so_far, strict=True):
+            self._limit.check_unknown(name, *words_and_unknown)
 
     def close(self) -> None:
         """See `CrossEntropies`."""
@@ -200,7 +210,8 @@ def open_entropies(
     for name in names:
         flag, model, side = f"--{name}", models[name], name.rpartition("_")[2]
         if name in TRANSLATION_MODELS:
-            yield TranslationEntropies(model, name.startswith("reverse"), flag, options.end_weight, options.max_unknown)
+            limits = options.max_unknown, options.max_unknown_in_pair
+            yield TranslationEntropies(model, name.startswith("reverse"), flag, options.end_weight, *limits)
         elif isinstance(model, str | os.PathLike) and is_file(model):
             words = arpa_words(model)
             if words and ngram_words.setdefault(side, words) != words:

@@ -18,8 +18,8 @@ except ImportError as error:
         f'The filters for OpusFilter need opusfilter ({error}): pip install "keras-encdec[opusfilter]".'
     ) from error
 
-# Words that a side may have, as for encdec-select.
-MAX_TOKENS = SelectionOptions().max_tokens
+# Words that a side may have, and the share of them that may be unknown, as for encdec-select.
+MAX_TOKENS, MAX_UNKNOWN = SelectionOptions.max_tokens, SelectionOptions.max_unknown_in_pair
 # Pairs that are scored together.
 _BATCH = 4096
 
@@ -27,9 +27,9 @@ _BATCH = 4096
 class _EntropyFilter(FilterABC):
     """Base class of the filters: it scores pairs in batches, even where OpusFilter filters pair by pair.
 
-    A pair with an empty side, or with more than `max_tokens` words on a side, is rejected: its score is infinite, or
-    minus infinity where high scores are accepted. A model would find an empty target rather probable, and take long for
-    a line of many words.
+    A pair with an empty side, with more than `max_tokens` words on a side, or with too many unknown words is rejected:
+    its score is infinite, or minus infinity where high scores are accepted. A model would find an empty target or
+    unknown words rather probable, and take long for a line of many words.
     """
 
     threshold: float
@@ -70,10 +70,13 @@ class _EntropyFilter(FilterABC):
             raise ConfigurationError("found {threshold}=%r, expected a number", threshold)
         self.threshold, self.max_tokens = threshold, SelectionOptions(max_tokens=max_tokens).max_tokens
 
-    def _entropies(self, model_dir: str, reverse: bool, argument: str, end_weight: float) -> TranslationEntropies:
+    def _entropies(
+        self, model_dir: str, reverse: bool, argument: str, end_weight: float, max_unknown_in_pair: float
+    ) -> TranslationEntropies:
         """Loads a model from a path relative to OpusFilter's working directory, or by the name of a packaged model."""
         path = os.path.join(self.workdir, model_dir)
-        return TranslationEntropies(path if os.path.exists(path) else model_dir, reverse, argument, end_weight)
+        model = path if os.path.exists(path) else model_dir
+        return TranslationEntropies(model, reverse, argument, end_weight, max_unknown_in_pair=max_unknown_in_pair)
 
 
 class TranslationEntropyFilter(_EntropyFilter):
@@ -90,12 +93,14 @@ class TranslationEntropyFilter(_EntropyFilter):
         end_weight: float. Number of tokens that the end of sequence counts as, see `TranslationEntropies`. Defaults to
             `1.0`.
         max_tokens: int. A pair with more words on a side, or with an empty side, is rejected. Defaults to `1000`.
+        max_unknown_in_pair: float, from 0 to 1. A pair is rejected if a larger share of the words of a side is unknown
+            to the model, see `TranslationEntropies`. Defaults to `0.5`.
         **kwargs: see `FilterABC` of OpusFilter: `name`, `workdir`.
 
     Raises:
         InputError: for a directory that cannot be used, or a model of the other direction.
-        ConfigurationError: a ValueError, for a `threshold`, `end_weight` or `max_tokens` that is no number, such as a
-            text in quotation marks, or out of bounds.
+        ConfigurationError: a ValueError, for a `threshold`, `end_weight`, `max_tokens` or `max_unknown_in_pair` that is
+            no number, such as a text in quotation marks, or out of bounds.
     """
 
     score_direction = CLEAN_LOW
@@ -108,13 +113,14 @@ class TranslationEntropyFilter(_EntropyFilter):
         reverse: bool = False,
         end_weight: float = 1.0,
         max_tokens: int | None = MAX_TOKENS,
+        max_unknown_in_pair: float = MAX_UNKNOWN,
         **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
         self._set_limits(threshold, max_tokens)
         if not isinstance(reverse, bool):
             raise ConfigurationError("found {reverse}=%r, expected true or false", reverse)
-        self._model = self._entropies(model_dir, reverse, "model_dir", end_weight)
+        self._model = self._entropies(model_dir, reverse, "model_dir", end_weight, max_unknown_in_pair)
 
     def accept(self, score: float) -> bool:
         """Whether a score is low enough."""
@@ -137,12 +143,13 @@ class DualEntropyFilter(_EntropyFilter):
         threshold: float. Smallest score that is accepted. Defaults to `0.01`; look at the scores of your corpus first.
         end_weight: float. See `TranslationEntropies`. Defaults to `1.0`.
         max_tokens: int. See `TranslationEntropyFilter`. Defaults to `1000`.
+        max_unknown_in_pair: float. See `TranslationEntropyFilter`; applies to each model. Defaults to `0.5`.
         **kwargs: see `FilterABC` of OpusFilter: `name`, `workdir`.
 
     Raises:
         InputError: for a directory that cannot be used, or a model of the wrong direction.
-        ConfigurationError: a ValueError, for a `threshold`, `end_weight` or `max_tokens` that is no number, such as a
-            text in quotation marks, or out of bounds.
+        ConfigurationError: a ValueError, for a `threshold`, `end_weight`, `max_tokens` or `max_unknown_in_pair` that is
+            no number, such as a text in quotation marks, or out of bounds.
 
     Reference:
         - Junczys-Dowmunt, 2018, "Dual Conditional Cross-Entropy Filtering of Noisy Parallel Corpora" (WMT, W18-6478)
@@ -158,13 +165,14 @@ class DualEntropyFilter(_EntropyFilter):
         threshold: float = 0.01,
         end_weight: float = 1.0,
         max_tokens: int | None = MAX_TOKENS,
+        max_unknown_in_pair: float = MAX_UNKNOWN,
         **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
         self._set_limits(threshold, max_tokens)
         self._models = [
-            self._entropies(model_dir, False, "model_dir", end_weight),
-            self._entropies(reverse_model_dir, True, "reverse_model_dir", end_weight),
+            self._entropies(model_dir, False, "model_dir", end_weight, max_unknown_in_pair),
+            self._entropies(reverse_model_dir, True, "reverse_model_dir", end_weight, max_unknown_in_pair),
         ]
 
     def accept(self, score: float) -> bool:

@@ -48,7 +48,8 @@ class SelectionSummary(ShardedFileSummary):
         pairs: int. Pairs read.
         duplicates: int. Pairs left out because an earlier pair has the same text.
         malformed: int. Pairs left out because their lines are malformed.
-        without_score: int. Pairs left out because a side is empty or has more than `max_tokens` tokens.
+        without_score: int. Pairs left out because a side is empty, has more than `max_tokens` tokens or, with the
+            method "dual", more than the share `max_unknown_in_pair` of unknown words.
         lowest: float. Lowest score of a selected pair; `None` if no pair is selected.
         before: int. Pairs in shards that an interrupted earlier call had scored.
     """
@@ -71,7 +72,7 @@ class SelectionSummary(ShardedFileSummary):
         counts = {
             "duplicate": self.duplicates,
             "malformed": self.malformed,
-            "empty or too long": self.without_score,
+            "empty, too long or of unknown words": self.without_score,
         }
         left_out = [f"{count:,} {reason}" for reason, count in counts.items() if count]
         return summary + (f"; left out: {', '.join(left_out)}" if left_out else "")
@@ -94,8 +95,9 @@ def select_pairs(
     """Writes the sentence pairs of a corpus with the highest scores, unchanged and in their order.
 
     The corpus is read twice: to score, and to write. If two pairs have the same score, the earlier one is preferred. A
-    pair with an empty side, or with more than `max_tokens` words on a side, has no score and is never selected. A pair
-    takes about 30 bytes of memory, and about 100 more with `deduplicate`.
+    pair with an empty side, with more than `max_tokens` words on a side, or with too many unknown words
+    (`max_unknown_in_pair`) has no score and is never selected. A pair takes about 30 bytes of memory, and about 100
+    more with `deduplicate`.
 
     With `number_of_processes`, `shard_lines` or `engine="ray"`, the cross-entropies are computed in shards, see
     `keras_encdec.scoring.score_file`; this process then selects the pairs. A call that continues an interrupted job may
@@ -204,7 +206,8 @@ def _select_in_shards(
 ) -> SelectionSummary:
     """Computes the cross-entropies in shards, then selects."""
     given, checksums = _models_elsewhere(names, models, options.uses_other_processes)
-    entropy_options = ("method", "end_weight", "max_tokens", "encoding")  # they determine cross-entropies
+    # They determine cross-entropies.
+    entropy_options = ("method", "end_weight", "max_tokens", "max_unknown_in_pair", "encoding")
     settings = {
         "software": software(),
         "models": {name: hashlib.sha256(f"{checksum}".encode()).hexdigest() for name, checksum in checksums.items()},

@@ -118,6 +118,15 @@ class SelectionOptions(UnknownWordsOption, EncodingOption, MalformedLinesOption,
     max_tokens: int | None = hyperparameter(
         1000, "A pair with more words on a side is never selected.", minimum=1, group="pairs to select"
     )
+    max_unknown_in_pair: float = hyperparameter(
+        0.5,
+        "dual: a pair with a larger share of unknown words on a side is never selected, 0 to 1; 1 means no limit. To a "
+        "model, all unknown words are the same word, which it therefore finds probable. Words that it reads or spells "
+        "by their characters are not unknown.",
+        minimum=0,
+        maximum=1,
+        group="pairs to select",
+    )
     end_weight: float = hyperparameter(
         1.0,
         "dual: number of tokens that the end of a sentence counts as. 1 is the published score; 4 also detects most "
@@ -131,8 +140,8 @@ class SelectionOptions(UnknownWordsOption, EncodingOption, MalformedLinesOption,
         if len(self.amounts) > 1:
             given = " and ".join(f"{{{name}}}" for name in self.amounts)
             raise ConfigurationError(f"found {given}, expected one of {{top}}, {{share}} and {{threshold}}")
-        for name, is_given in (("end_weight", self.end_weight != 1), ("max_unknown", self.max_unknown is not None)):
-            if is_given and self.method != "dual":
+        for name in ("end_weight", "max_unknown", "max_unknown_in_pair"):
+            if self.method != "dual" and getattr(self, name) != getattr(type(self), name):
                 raise ConfigurationError(f"found {{{name}}} with {{method}}=%s, expected it with dual", self.method)
 
     @property

@@ -118,6 +118,7 @@ def test_thresholds_that_accept_or_reject_everything(filters, forward, model_dir
         ("threshold", float("nan"), "a number"),
         ("end_weight", "1", "a number, above 0, 1000 or less"),
         ("max_tokens", "9", "a whole number, 1 or more"),
+        ("max_unknown_in_pair", "1", "a number, 0 to 1"),
         ("reverse", "false", "true or false"),
     ],
 )

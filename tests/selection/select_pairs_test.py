@@ -9,6 +9,7 @@ import warnings
 
 import numpy as np
 import pytest
+from hybrid_toys import hybrid
 from interrupted import interrupted
 from toy_models import save_model
 
@@ -19,12 +20,14 @@ from keras_encdec.scoring import TextScorer
 from keras_encdec.selection import (
     NgramEntropies,
     SelectionOptions,
+    TranslationEntropies,
     bilingual_difference,
     cross_entropy_difference,
     dual_conditional_cross_entropy,
     select_pairs,
 )
 from keras_encdec.smt import NgramModel, estimate_ngrams
+from keras_encdec.text import Vocabulary
 
 PAIRS = [
     ("le chat", "the cat"),
@@ -77,7 +80,7 @@ def scores(path):
 
 def test_pairs_on_which_two_translation_models_agree_are_selected(corpus, out, dual, forward_scorer, reverse_scorer):
     files = {"source": corpus / "source", "source_output": out / "source", "scores": out / "scores"}
-    summary = select_pairs(corpus / "target", out / "target", dual, top=3, **files)
+    summary = select_pairs(corpus / "target", out / "target", dual, top=3, max_unknown_in_pair=1, **files)
     expected = []
     for source, target in PAIRS:
         words = [(source.split(), target.split())]
@@ -92,19 +95,41 @@ def test_pairs_on_which_two_translation_models_agree_are_selected(corpus, out, d
     assert (out / "target").read_text("utf-8") == "".join(f"{PAIRS[i][1]}\n" for i in best)
     assert (summary.lines, summary.pairs, summary.without_score) == (3, 7, 1)
     assert summary.lowest == pytest.approx(expected[ranked[2]][0], rel=1e-5)
-    assert str(summary).startswith("3 of 7 pairs in ") and str(summary).endswith("left out: 1 empty or too long")
+    left_out = "left out: 1 empty, too long or of unknown words"
+    assert str(summary).startswith("3 of 7 pairs in ") and str(summary).endswith(left_out)
     # The first of equal pairs is the better one; with `deduplicate`, only the first counts.
     place = ranked.index(0)
-    select_pairs(corpus / "tsv", out / "tsv", dual, format="tsv", top=place + 1)
+    tsv = {"format": "tsv", "max_unknown_in_pair": 1}
+    select_pairs(corpus / "tsv", out / "tsv", dual, top=place + 1, **tsv)
     found = (out / "tsv").read_text("utf-8").splitlines()
     assert found == ["\t".join([*PAIRS[i], "more"]) for i in sorted(ranked[: place + 1])]
     threshold = sorted(row[0] for row in expected)[1] - 1e-6
-    every = select_pairs(corpus / "tsv", out / "tsv", dual, format="tsv", threshold=threshold)
+    every = select_pairs(corpus / "tsv", out / "tsv", dual, threshold=threshold, **tsv)
     distinct = select_pairs(
-        corpus / "tsv", out / "unique", dual, format="tsv", threshold=threshold, deduplicate=True, max_tokens=3
+        corpus / "tsv", out / "unique", dual, threshold=threshold, deduplicate=True, max_tokens=3, **tsv
     )
     assert (every.lines, distinct.lines, distinct.duplicates, distinct.without_score) == (6, 4, 1, 2)
     assert (out / "unique").read_text("utf-8").count("chat") == 1
+
+
+def test_a_pair_of_words_that_a_model_does_not_know_is_not_selected(corpus, out, dual):
+    summary = select_pairs(corpus / "tsv", out / "best", dual, format="tsv", top=7, scores=out / "scores")
+    found = scores(out / "scores")
+    assert [score > -math.inf for score, *_ in found] == [True, True, False, True, True, True, False]
+    assert np.isnan(found[6]).tolist() == [False, True, True] and summary.without_score == 2
+    pairs = [("le un", "the"), ("le", "the one"), ("le un deux", "the"), ("le", "the one two"), ("un", "one")]
+    for limit, without_score in ((0.5, [2, 3, 4]), (0, range(5)), (1, [])):
+        entropies = TranslationEntropies(dual["model_dir"], max_unknown_in_pair=limit)(pairs)
+        assert np.flatnonzero(np.isnan(entropies)).tolist() == list(without_score)
+
+
+def test_words_that_a_model_reads_or_spells_by_their_characters_are_not_unknown(tmp_path):
+    for characters, without_score in (("source", [False, True]), ("target", [True, False]), ("both", [False, False])):
+        read, spelled = (Vocabulary("abc") if characters != side else None for side in ("target", "source"))
+        vocabularies = Vocabulary(["a", "b", "c"], characters=read), Vocabulary(["a", "b", "c"], characters=spelled)
+        directory = ModelDirectory(tmp_path, *vocabularies)
+        directory.model = hybrid(characters)
+        assert np.isnan(TranslationEntropies(directory)([("x y", "a"), ("a", "x y")])).tolist() == without_score
 
 
 def test_a_carriage_return_stays_at_the_end_of_a_line_with_scores(corpus, out, dual):
@@ -118,7 +143,7 @@ def test_a_carriage_return_stays_at_the_end_of_a_line_with_scores(corpus, out, d
 
 @pytest.mark.parametrize("end_weight", [0.5, 4.0])
 def test_the_end_of_a_sentence_counts_as_several_tokens(corpus, out, dual, end_weight):
-    options = SelectionOptions(top=3, end_weight=end_weight)
+    options = SelectionOptions(top=3, end_weight=end_weight, max_unknown_in_pair=1)
     select_pairs(corpus / "tsv", out / "best", dual, options, format="tsv", scores=out / "scores")
     for (source, target), (score, *found) in zip(PAIRS, scores(out / "scores"), strict=True):
         if not source:
@@ -255,6 +280,11 @@ def test_malformed_lines_stop_the_selection_or_are_left_out(corpus, out, dual):
         ({"top": 1, "end_weight": math.inf}, "end_weight=inf, expected a number, above 0"),
         ({"top": 1, "end_weight": math.nan}, "end_weight=nan, expected a number, above 0"),
         ({"top": 1, "end_weight": 2.0, "method": "bilingual"}, "end_weight with method=bilingual, expected it with"),
+        ({"top": 1, "max_unknown_in_pair": 1.5}, "max_unknown_in_pair=1.5, expected a number, 0 to 1"),
+        (
+            {"top": 1, "max_unknown_in_pair": 1, "method": "bilingual"},
+            "found max_unknown_in_pair with method=bilingual",
+        ),
         ({"top": 1, "method": "best"}, "method='best', expected one of dual"),
         ({"top": 1, "format": "sentences"}, "format='sentences', expected one of parallel, tsv"),
         ({"top": 1, "format": "parallel"}, "parallel text without source"),
@@ -300,7 +330,7 @@ def test_too_many_unknown_words_stop_the_selection(corpus, out, dual):
     with pytest.raises(InputError, match=sentence):
         select_pairs(corpus / "swapped", out / "best", dual, format="tsv", share=1, max_unknown=0.5)
     assert not list(out.iterdir())
-    assert select_pairs(corpus / "swapped", out / "best", dual, format="tsv", share=1, max_unknown=1).lines > 0
+    assert select_pairs(corpus / "swapped", out / "best", dual, format="tsv", share=1, max_unknown=1).lines == 0
 
 
 def test_an_interrupted_selection_in_shards_continues(corpus, out, dual, monkeypatch):
