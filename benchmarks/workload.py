@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 from keras_encdec.data import open_pairs, pad
-from keras_encdec.text import Vocabulary
+from keras_encdec.text import END, Vocabulary
 
 SHORTLIST = 15_000
 SIZES = {
@@ -70,7 +70,7 @@ def batches_of_one_length(pairs, size):
 
 def full_batches(pairs, size, count=10):
     """Returns batches to train on, all of one shape: pairs of int arrays `(size, LENGTH)`."""
-    some = [(s[:LENGTH], t[:LENGTH]) for s, t in pairs if len(s) >= LENGTH and len(t) >= LENGTH]
+    some = [[[*side[: LENGTH - 1], END] for side in pair] for pair in pairs if min(map(len, pair)) >= LENGTH]
     some = list(itertools.islice(itertools.cycle(some), count * size))
     source, target = (pad(side) for side in zip(*some, strict=True))
     return [(source[i : i + size], target[i : i + size]) for i in range(0, len(some), size)]

@@ -1,5 +1,6 @@
 """Devices that share a training run: virtual ones of one process, or two processes of PyTorch and of TensorFlow."""
 
+import functools
 import shutil
 
 import keras
@@ -26,13 +27,21 @@ if BACKEND == "tensorflow":
     TRAINED = {"devices": ["exact"], "workers": ["mean"]}
 
 
-@pytest.fixture(scope="module", params=list(TRAINED))
-def shared(training_files, tmp_path_factory, request):
-    """The folder of the model directories that the devices have trained, one for each run of `shared_training.py`."""
-    folder = tmp_path_factory.mktemp("shared")
-    shutil.copy(training_files / "tsv", folder)
-    launch(folder, BACKEND, TRAINED[request.param], workers=request.param == "workers")
-    return folder
+@pytest.fixture(scope="module")
+def shared(training_files, tmp_path_factory):
+    """A function that trains with a kind of devices once, and returns the folder of the model directories.
+
+    There is one for each run of `shared_training.py`.
+    """
+
+    @functools.cache
+    def trained(kind):
+        folder = tmp_path_factory.mktemp("shared")
+        shutil.copy(training_files / "tsv", folder)
+        launch(folder, BACKEND, TRAINED[kind], workers=kind == "workers")
+        return folder
+
+    return trained
 
 
 def weights(folder):
@@ -41,24 +50,22 @@ def weights(folder):
 
 
 @pytest.mark.usefixtures("eager")
-@pytest.mark.parametrize(
-    "shared, name", [(kind, name) for kind, names in TRAINED.items() for name in names], indirect=["shared"]
-)
-def test_devices_that_share_batches_learn_what_one_device_learns(shared, tmp_path, name):
-    data = TrainingData(tsv=shared / "tsv", **DATA)
+@pytest.mark.parametrize("kind, name", [(kind, name) for kind, names in TRAINED.items() for name in names])
+def test_devices_that_share_batches_learn_what_one_device_learns(shared, tmp_path, kind, name):
+    folder = shared(kind)
+    data = TrainingData(tsv=folder / "tsv", **DATA)
     with regularized():
         train_tiny(data, tmp_path / "alone", **ALONE[name])
-    for mine, its in zip(weights(tmp_path / "alone"), weights(shared / name), strict=True):
+    for mine, its in zip(weights(tmp_path / "alone"), weights(folder / name), strict=True):
         np.testing.assert_allclose(its, mine, atol=2e-6)
-    for mine, its in zip(rounds(tmp_path / "alone"), rounds(shared / name), strict=True):
+    for mine, its in zip(rounds(tmp_path / "alone"), rounds(folder / name), strict=True):
         for value in (mine, its):
             del value["seconds"]
         assert its == pytest.approx(mine, rel=1e-5)
 
 
-@pytest.mark.parametrize("shared", ["devices"], indirect=True)
 def test_a_stopped_run_on_several_devices_is_continued_exactly(shared):
-    whole, stopped = (load_checkpoint(shared / name) for name in ("whole", "stopped"))
+    whole, stopped = (load_checkpoint(shared("devices") / name) for name in ("whole", "stopped"))
     assert whole.progress.updates == stopped.progress.updates == RANDOM["updates"]
     pairs = zip(
         whole.model.variables + whole.model.optimizer.variables,
@@ -67,16 +74,15 @@ def test_a_stopped_run_on_several_devices_is_continued_exactly(shared):
     )
     for mine, its in pairs:
         np.testing.assert_array_equal(*map(keras.ops.convert_to_numpy, (mine, its)), err_msg=mine.path)
-    histories = [rounds(shared / name) for name in ("whole", "stopped")]
+    histories = [rounds(shared("devices") / name) for name in ("whole", "stopped")]
     for past in (past for history in histories for past in history):
         del past["seconds"]
     assert histories[0] == histories[1]
 
 
-@pytest.mark.parametrize("shared", ["devices"], indirect=True)
 def test_dropout_draws_other_numbers_on_each_device(shared):
     """Under JAX the devices share the numbers of one device."""
-    states = load_checkpoint(shared / "whole").progress.generator
+    states = load_checkpoint(shared("devices") / "whole").progress.generator
     if BACKEND == "torch":
         assert set(states) == {"cpu", "cpu.1"} and (states["cpu"] != states["cpu.1"]).any()
     if BACKEND == "tensorflow":

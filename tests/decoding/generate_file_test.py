@@ -131,7 +131,7 @@ def test_an_ensemble_differs_from_each_of_its_models(generated, model, tmp_path)
 def test_a_model_of_a_mixed_policy_computes_in_the_given_dtype(generated, tmp_path, monkeypatch, dtype, computed):
     model = toy_models.save_model(tmp_path / "0", SOURCE_WORDS, TARGET_WORDS, dtype="mixed_bfloat16")
     dtypes = []
-    monkeypatch.setattr("keras_encdec.decoding.generator.warn_if_slow", dtypes.append)
+    monkeypatch.setattr("keras_encdec.models.translation_model.warn_if_slow", dtypes.append)
     texts = rows(generated(model, "greedy", "tsv", dtype=dtype))
     log_probs = [float(log_prob) for *_, log_prob in texts]
     assert dtypes == [computed], "the user is warned where it is slow"

@@ -61,7 +61,7 @@ def test_progress_is_reported(forward_scorer, table, out):
 
     class Counter:
         def __init__(self, lines):
-            self.count, self.seconds, self.lines = 0, 2.0, lines
+            self.count, self.before, self.seconds, self.lines = 0, 0, 2.0, lines
 
         def add(self, count):
             self.count += count
