@@ -14,7 +14,7 @@ import numpy as np
 from keras_encdec.errors import InputError
 from keras_encdec.export.client.connection import ClientOptions, connected_to_version
 from keras_encdec.export.client.model_server import ServerError
-from keras_encdec.export.client.score_file_with_server import ServedScorer
+from keras_encdec.export.client.served_scorer import ServedScorer
 from keras_encdec.formats import FilePath, pair_format
 from keras_encdec.formats.pair_format import WordPair
 

@@ -11,7 +11,7 @@ import pytest
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.export.client.connection import connect
 from keras_encdec.export.client.model_server import ModelName, ServerError
-from keras_encdec.export.client.score_file_with_server import ServedScorer
+from keras_encdec.export.client.served_scorer import ServedScorer
 
 STRINGS = {"inputs": {"source": {"dtype": "DT_STRING"}, "target": {"dtype": "DT_STRING"}}}
 METADATA = {
