@@ -11,13 +11,11 @@ import numpy as np
 
 from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.formats.fields import split_tokens
-from keras_encdec.formats.pair_format import WordPair
 from keras_encdec.runtime.files import is_file
 from keras_encdec.scoring.text_scorer import ModelOrPath, TextScorer
 from keras_encdec.selection.selection_options import TRANSLATION_MODELS, SelectionOptions
 from keras_encdec.smt.ngrams.ngram_model import NgramModel, arpa_words
 from keras_encdec.task_options import UnknownWordsOption
-from keras_encdec.text.vocabulary import UNKNOWN
 from keras_encdec.trained_model import check_direction, check_has_source, check_is_language_model
 
 TextPair = tuple[str, str]
@@ -84,28 +82,26 @@ class TranslationEntropies:
     def __call__(self, pairs: Sequence[TextPair]) -> np.ndarray:
         """See `CrossEntropies`."""
         words = self._scorer.all_words(pairs)
-        counts, unknown = self._unknown_counts(words)
+        scores = self._scorer.score_pairs(words, token_log_probs=bool(self._extra_end_weight), unknown_count=True)
+        counts = np.array([[len(pair[side]) for pair in words] for side in range(2)], np.int64)
+        unknown = np.array([scores.source_unknown_count, scores.unknown_count], np.int64)
         self._check_unknown(counts, unknown)
-        tokens = _token_counts(pair[self._predicted_side] for pair in words)
-        if not self._extra_end_weight:
-            entropies = -self._scorer.score(words) / tokens
-        else:
-            log_probs = [each.sum() + self._extra_end_weight * each[-1] for each in self._scorer.token_scores(words)]
-            entropies = -np.array(log_probs, np.float64) / (tokens + self._extra_end_weight)
+        log_probs = scores.log_prob
+        if self._extra_end_weight:
+            log_probs = log_probs + [self._extra_end_weight * each[-1] for each in scores.token_log_probs]
+        # The words of the predicted side, and the end.
+        entropies = -log_probs / (counts[self._predicted_side] + 1 + self._extra_end_weight)
         without_characters = np.array([[each.characters is None] for each in self._scorer.directory.user_vocabularies])
         is_unknown = np.any(without_characters & (unknown > self._max_unknown_in_pair * counts), axis=0)
         return np.where(counts.all(axis=0) & ~is_unknown, entropies, np.nan)
 
-    def _unknown_counts(self, pairs: Sequence[WordPair]) -> tuple[np.ndarray, np.ndarray]:
-        """Counts the words of each side, and those outside the model's shortlist: int arrays `(2, pairs)`."""
-        counts, unknown = np.zeros((2, 2, len(pairs)), np.int64)
-        for side, vocabulary in enumerate(self._scorer.directory.user_vocabularies):
-            counts[side] = [len(pair[side]) for pair in pairs]
-            unknown[side] = [vocabulary.encode(pair[side]).count(UNKNOWN) for pair in pairs]
-        return counts, unknown
-
     def _check_unknown(self, counts: np.ndarray, unknown: np.ndarray) -> None:
-        """Raises InputError if too many of the words so far are unknown to the model."""
+        """Raises InputError if too many of the words so far are unknown to the model.
+
+        Args:
+            counts, unknown: int arrays `(2, pairs)`, the words of each source and target, and those outside the
+                model's shortlist.
+        """
         with self._lock:
             self._word_counts += np.stack([counts.sum(axis=1), unknown.sum(axis=1)], axis=1)
             so_far = self._word_counts.tolist()
