@@ -28,6 +28,7 @@ from keras_encdec.runtime.open_output import open_output
 from keras_encdec.runtime.progress import CountedWork, FileSummary, Progress, ShowProgress, counted
 from keras_encdec.runtime.unfinished import temporary_folder, temporary_folder_beside
 from keras_encdec.runtime.workers import available_processors, in_order, processes
+from keras_encdec.smt.extraction.count_smoothing import CountSmoothing
 from keras_encdec.smt.extraction.extraction_options import ExtractionOptions
 from keras_encdec.smt.extraction.extraction_steps import (
     ScoredRange,
@@ -41,7 +42,6 @@ from keras_encdec.smt.extraction.extraction_steps import (
 )
 from keras_encdec.smt.extraction.lexical_table import Integers, WordPairCounts
 from keras_encdec.smt.extraction.phrase_runs import PAIRS_IN_PARTITION, Range, Run, plan_ranges
-from keras_encdec.smt.extraction.phrase_scoring import CountSmoothing
 from keras_encdec.smt.extraction.sentence_batches import (
     DIRECTIONS,
     SentenceBatches,

@@ -5,8 +5,8 @@ import dataclasses
 from keras_encdec.backend.startup import quietly
 from keras_encdec.configuration import hyperparameter
 from keras_encdec.data.alignment import ALIGNERS, DEFAULT_ALIGNER, DEFAULT_SYMMETRIZATION, SYMMETRIZATIONS
+from keras_encdec.smt.extraction.count_smoothing import SMOOTHINGS
 from keras_encdec.smt.extraction.phrase_extraction import MAX_PHRASE_LENGTH
-from keras_encdec.smt.extraction.phrase_scoring import SMOOTHINGS
 from keras_encdec.task_options import (
     SHORTLIST_WORDS,
     EncodingOption,

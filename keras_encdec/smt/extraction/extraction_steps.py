@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_encdec.smt.extraction.count_smoothing import CountSmoothing
 from keras_encdec.smt.extraction.lexical_table import Integers, LexicalTable, WordPairCounts
 from keras_encdec.smt.extraction.phrase_extraction import phrase_pair_keys
 from keras_encdec.smt.extraction.phrase_runs import (
@@ -19,7 +20,7 @@ from keras_encdec.smt.extraction.phrase_runs import (
     write_runs,
     write_targets,
 )
-from keras_encdec.smt.extraction.phrase_scoring import CountSmoothing, score_merged
+from keras_encdec.smt.extraction.phrase_scoring import score_merged
 from keras_encdec.smt.extraction.sentence_batches import read_links, read_pairs, read_vocabulary, remove_batch
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
-from keras_encdec.smt.extraction.phrase_scoring import CountSmoothing, PhraseCounts
+from keras_encdec.smt.extraction.count_smoothing import CountSmoothing, PhraseCounts
 
 # Extracted pairs (source, target) with their counts.
 TABLES = st.dictionaries(
