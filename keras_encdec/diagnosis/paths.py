@@ -79,7 +79,7 @@ _SHARDS = "unfinished sharded job"
 def _kind(path: pathlib.Path) -> str:
     """Returns what is at a path, judging by the names of the files."""
     from keras_encdec.export.versions import versions
-    from keras_encdec.runtime.shards import MANIFEST
+    from keras_encdec.runtime.shard_folder import MANIFEST
 
     with explained(path, "to look for a model or an export"):
         path.stat()
@@ -159,7 +159,7 @@ def _check_versions(folder: pathlib.Path, single: bool) -> tuple[str, list[str]]
 def _check_shards(folder: pathlib.Path) -> tuple[str, list[str]]:
     """Checks the parts that the records of a sharded job list. Without a manifest the job cannot continue."""
     from keras_encdec.runtime.settings_files import read_parsed
-    from keras_encdec.runtime.shards import DONE, MANIFEST, part_content
+    from keras_encdec.runtime.shard_folder import DONE, MANIFEST, part_content
 
     def damaged(what: str, path: pathlib.Path) -> str:
         return str(InputError(f"found a damaged {what}", "expected what was written", "run the job again", path))

@@ -16,7 +16,8 @@ from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.open_output import STANDARD_OUTPUT, open_output
 from keras_encdec.runtime.progress import Progress
 from keras_encdec.runtime.settings_files import Json
-from keras_encdec.runtime.shards import Shard, ShardFolder, cut
+from keras_encdec.runtime.shard_folder import ShardFolder
+from keras_encdec.runtime.shards import Shard, cut
 from keras_encdec.runtime.unfinished import directory_lock
 
 # Rough ratio of the size of a gzipped file to its uncompressed size, for an estimate.

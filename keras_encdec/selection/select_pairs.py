@@ -18,8 +18,8 @@ from keras_encdec.formats.plain_text import append_columns
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.files import absolute, check_distinct_files, file_checksum, is_file
 from keras_encdec.runtime.progress import Progress, ShardedFileSummary, counted
+from keras_encdec.runtime.shard_folder import ShardFolder
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
-from keras_encdec.runtime.shards import ShardFolder
 from keras_encdec.runtime.workers import in_order, threads
 from keras_encdec.scoring.text_scorer import ModelOrPath
 from keras_encdec.selection.corpus_entropies import (

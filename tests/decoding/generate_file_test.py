@@ -17,7 +17,7 @@ from keras_encdec.decoding.text_generator import UnknownReplacement
 from keras_encdec.errors import InputError
 from keras_encdec.formats import escape
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.runtime.shards import ShardFolder
+from keras_encdec.runtime.shard_folder import ShardFolder
 from keras_encdec.scoring import TextScorer
 from keras_encdec.text import Vocabulary
 from keras_encdec.text.lexical_shortlist import RareTranslations

@@ -5,7 +5,7 @@ from unittest import mock
 
 import pytest
 
-from keras_encdec.runtime.shards import ShardFolder
+from keras_encdec.runtime.shard_folder import ShardFolder
 
 
 class Killed(BaseException):

@@ -9,8 +9,8 @@ from shard_work import WORDS, Uppercase, shards
 from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.runtime.engines import LocalProcesses, ThisProcess
 from keras_encdec.runtime.progress import CountedWork, Progress
+from keras_encdec.runtime.shard_folder import ShardFolder
 from keras_encdec.runtime.sharded_job import do_missing
-from keras_encdec.runtime.shards import ShardFolder
 
 ENGINES = [ThisProcess(), LocalProcesses(1), LocalProcesses(3)]
 

@@ -11,8 +11,8 @@ from shard_work import WORDS, Uppercase, shards
 from keras_encdec.errors import InputError
 from keras_encdec.runtime.progress import CountedWork, Progress
 from keras_encdec.runtime.ray_engine import RayActors
+from keras_encdec.runtime.shard_folder import ShardFolder
 from keras_encdec.runtime.sharded_job import do_missing
-from keras_encdec.runtime.shards import ShardFolder
 
 pytest.importorskip("ray")
 HELPERS = pathlib.Path(__file__).parents[1] / "helpers"

@@ -10,7 +10,7 @@ from keras_encdec.decoding import generate_file
 from keras_encdec.errors import InputError
 from keras_encdec.runtime.files import read_contents
 from keras_encdec.runtime.remote_folders import local_copy
-from keras_encdec.runtime.shards import ShardFolder
+from keras_encdec.runtime.shard_folder import ShardFolder
 from keras_encdec.scoring import record_scorer, score_file, sharded_scoring
 
 LINES = [f"le chat {'noir ' * (i % 4)}||| the cat {i % 7} {'house ' * (i % 3)}||| 0.5 0.25" for i in range(40)]

@@ -10,7 +10,8 @@ from plain_or_gzipped import read
 from keras_encdec.errors import InputError
 from keras_encdec.runtime.input_lines import FilePart
 from keras_encdec.runtime.open_output import open_output
-from keras_encdec.runtime.shards import DONE, MANIFEST, Shard, ShardFolder, ShardResult
+from keras_encdec.runtime.shard_folder import DONE, MANIFEST, ShardFolder
+from keras_encdec.runtime.shards import Shard, ShardResult
 
 
 def shards():

@@ -1,0 +1,192 @@
+"""The folder that keeps the results of a job in shards.
+
+Each shard is done exactly once, however often the job is killed and started again.
+"""
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import BinaryIO, Self
+
+from keras_encdec.errors import FilePath, InputError, explained
+from keras_encdec.runtime.decompression import BrokenGzip, decompressed
+from keras_encdec.runtime.files import exists, is_url, joined, read_contents, remove
+from keras_encdec.runtime.open_output import write_file
+from keras_encdec.runtime.remote import remote_contents
+from keras_encdec.runtime.settings_files import Json
+from keras_encdec.runtime.shards import Shard, ShardResult
+
+# Name of the manifest, and the end of the name of a finished shard's record, which begins with the shard's number.
+MANIFEST, DONE = "manifest.json", ".done.json"
+FORMAT = 3
+_BLOCK = 1 << 20
+
+
+class ShardFolder:
+    """The folder next to an output, local or remote, that keeps finished shards until all are done.
+
+    It holds a manifest, which describes the job; a file for each shard and output; and a record for each finished
+    shard. Each of these files appears when it is complete, the record after the others. A job that is killed at any
+    moment, even by a power failure, can therefore continue; with an object store, even on another machine.
+
+    Use it as a context manager: the folder is removed if an error occurs before the first shard is done.
+
+    Args:
+        output: path of the first output file. The folder's name is this path with ".shards" after it.
+        manifest: dict, values of JSON, which describes the job: inputs, models and settings. A job can use the shards
+            in the folder only if its manifest is the same.
+        compressed: list of bool, for each output whether its parts are compressed in the folder.
+
+    Attributes:
+        path: str. Path or URL of the folder.
+        done: dict from the number of a shard to its record, a dict.
+
+    Raises:
+        InputError: if the folder belongs to a job with another manifest (the error names what differs), or cannot be
+            read or written.
+    """
+
+    def __init__(self, output: FilePath, manifest: Mapping[str, object], compressed: Sequence[bool]) -> None:
+        self.path = f"{os.fspath(output)}.shards"
+        self.done: dict[int, dict[str, Json]] = {}
+        self._compressed = compressed
+        expected = {"format": FORMAT, **json.loads(json.dumps(manifest))}
+        manifest_path = joined(self.path, MANIFEST)
+        if exists(manifest_path):
+            self._check(expected)
+            self.done = {record["shard"]: record for record in self._records()}
+        else:
+            write_file(manifest_path, (json.dumps(expected, indent=1) + "\n").encode())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
+        if kind is not None and not self.done:
+            self.remove()
+
+    def is_done(self, shard: Shard) -> bool:
+        """Returns whether a shard is done.
+
+        Raises:
+            InputError: if its lines differ from those that were processed: the input has changed.
+        """
+        record = self.done.get(shard.number)
+        if record is None:
+            return False
+        if (record["lines"], record["sha256"]) != (shard.lines, shard.checksum):
+            raise InputError(
+                f"found that {shard} have changed since they were processed",
+                "expected the same input",
+                f"restore the input, or remove {self.path} to begin again",
+                shard.parts[0].path,
+            )
+        return True
+
+    def keep(self, shard: Shard, result: ShardResult) -> None:
+        """Writes the result of a shard, and then the shard's record.
+
+        Raises:
+            InputError: if the disk is full or writing fails for another reason. The shard then does not count as done.
+        """
+        outputs = []
+        for number, data in enumerate(result.outputs):
+            path = self._part(shard.number, number)
+            write_file(path, data)
+            outputs.append({"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()})
+        record = {
+            "shard": shard.number,
+            "lines": shard.lines,
+            "sha256": shard.checksum,
+            "outputs": outputs,
+            "counts": result.counts,
+        }
+        write_file(self._record(shard.number), (json.dumps(record) + "\n").encode())
+        self.done[shard.number] = record
+
+    def read(self, shard: int, number: int) -> bytes:
+        """Returns the result of a shard that is done for one output; both are numbered from 0.
+
+        Raises:
+            InputError: if the part is missing or damaged. The shard then no longer counts as done, so that the job does
+                it again when it is started again.
+        """
+        path, expected = self._part(shard, number), self.done[shard]["outputs"][number]
+        data = part_content(path)
+        if hashlib.sha256(data).hexdigest() != expected["sha256"]:
+            del self.done[shard]
+            remove(self._record(shard))
+            remedy = "run the same command again, which processes this part again"
+            raise InputError("found a damaged part", "expected what was written", remedy, path)
+        return data
+
+    def join(self, outputs: Sequence[BinaryIO], number_of_shards: int) -> None:
+        """Writes the parts of all shards to the outputs, in order.
+
+        Raises:
+            InputError: see `read`.
+        """
+        for shard in range(number_of_shards):
+            for number, output in enumerate(outputs):
+                output.write(self.read(shard, number))
+
+    def remove(self) -> None:
+        """Removes the folder, if that is possible: the output does not depend on it."""
+        with contextlib.suppress(InputError):
+            remove(self.path)
+
+    def _part(self, shard: int, output: int) -> str:
+        suffix = ".gz" if self._compressed[output] else ""
+        return joined(self.path, f"{shard:09}.{output}{suffix}")
+
+    def _record(self, shard: int) -> str:
+        return joined(self.path, f"{shard:09}{DONE}")
+
+    def _check(self, expected: Mapping[str, object]) -> None:
+        """Compares the manifest in the folder with that of the job."""
+        path = joined(self.path, MANIFEST)
+        try:
+            found = json.loads(read_contents(path))
+            names = sorted({*found, *expected})
+        except (ValueError, TypeError, RecursionError) as error:
+            remedy = f"remove {self.path} to begin again"
+            raise InputError(f"found a file that cannot be read ({error})", "", remedy, path) from None
+        for name in names:
+            before, now = found.get(name), expected.get(name)
+            if isinstance(before, dict) and isinstance(now, dict):
+                key = next((key for key in {**before, **now} if before.get(key) != now.get(key)), None)
+                name, before, now = f"{name} {key}", before.get(key or ""), now.get(key or "")
+            if before != now:
+                raise InputError(
+                    f"found the {name} {json.dumps(now)}",
+                    f"expected {json.dumps(before)}, with which the shards in this folder were processed",
+                    "run the same command again, or remove the folder to begin again",
+                    self.path,
+                )
+
+    def _records(self) -> Iterator[dict[str, Json]]:
+        """Yields the records of the shards that are done. A shard with a damaged record is done again."""
+        if is_url(self.path):
+            contents = remote_contents(self.path, DONE)
+        else:
+            with explained(self.path, "to read a folder"):
+                contents = {path.name: path.read_bytes() for path in pathlib.Path(self.path).glob(f"*{DONE}")}
+        for content in contents.values():
+            with contextlib.suppress(ValueError, TypeError, KeyError):
+                record = json.loads(content)
+                record["shard"], record["lines"], record["sha256"], record["outputs"], record["counts"]
+                yield record
+
+
+def part_content(path: FilePath) -> bytes:
+    """Reads the result of a shard, decompressed if its name ends in .gz; no data if it is missing or damaged."""
+    with contextlib.suppress(InputError, BrokenGzip):
+        data = read_contents(path)
+        if os.fspath(path).endswith(".gz"):
+            data = b"".join(decompressed(io.BufferedReader(io.BytesIO(data)), _BLOCK))  # type: ignore[arg-type]
+        return data
+    return b""
