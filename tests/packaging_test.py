@@ -1,6 +1,7 @@
 """The wheel: what is in it, and that it works outside the checkout."""
 
 import gzip
+import importlib.metadata
 import os
 import pathlib
 import shutil
@@ -10,6 +11,8 @@ import zipfile
 
 import pytest
 import toy_models
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 from searchless import searchless
 
 import keras_encdec
@@ -47,6 +50,19 @@ def programs(wheel, tmp_path_factory):
     install = [sys.executable, "-m", "pip", "--python", str(folder), "install", "--quiet", "--no-deps"]
     subprocess.run([*install, "--ignore-installed", str(wheel)], check=True)
     return folder / "bin"
+
+
+def test_the_pinned_versions_install_with_every_release_of_the_supported_pythons():
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pinned = {canonicalize_name(line.split("==")[0]) for line in lines if "==" in line}
+    unsupported = [
+        f"{package.name} {package.version} requires Python {required}"
+        for package in importlib.metadata.distributions()
+        if canonicalize_name(package.name) in pinned and (required := package.metadata["Requires-Python"])
+        for release in ("3.11.0", "3.12.0")
+        if release not in SpecifierSet(required)
+    ]
+    assert not unsupported, "pin older versions in constraints.txt: Linux distributions have the first releases"
 
 
 def test_it_has_one_top_level_module_and_the_data(wheel):
