@@ -12,7 +12,7 @@ from selenium import webdriver  # noqa: E402
 
 BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 if not BROWSER or not DRIVER:
-    pytest.skip("no Chromium: apt-get install chromium chromium-driver", allow_module_level=True)
+    pytest.skip("no Chromium: apt-get install chromium chromium-driver fonts-liberation", allow_module_level=True)
 ROOT = pathlib.Path(__file__).parents[2]
 AXE = pathlib.Path(os.environ.get("NODE_PATH", ROOT / "node_modules")) / "axe-core" / "axe.min.js"
 
