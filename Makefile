@@ -41,8 +41,9 @@ lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	rm -rf build/types && mkdir -p build/types/keras_encdec
-	ln -s $(CURDIR)/keras_encdec/* $(CURDIR)/trainers $(CURDIR)/export build/types/keras_encdec
-	cd build/types && $(abspath $(BIN))/python -m mypy --config-file $(CURDIR)/pyproject.toml --cache-dir $(CURDIR)/build/mypy-cache
+	ln -s "$(CURDIR)"/keras_encdec/* "$(CURDIR)/trainers" "$(CURDIR)/export" build/types/keras_encdec
+	cd build/types && "$(abspath $(BIN))/python" -m mypy --config-file "$(CURDIR)/pyproject.toml" \
+		--cache-dir "$(CURDIR)/build/mypy-cache"
 
 # Into site/; open site/index.html. The notebooks run, which takes seven minutes; `make docs EXECUTE_NOTEBOOKS=` shows
 # them without results. NO_MKDOCS_2_WARNING hides the theme's notice about its successor.

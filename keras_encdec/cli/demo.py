@@ -32,7 +32,7 @@ What to do next{activation}
                           --schedule=cosine
                       encdec-score --model_dir=model --input=YOUR.gz --output=SCORED.gz
   The paper's sizes   --preset=cho2014 instead of --preset=small, and hours or days instead of minutes
-  Moses               {ini} names the new table with one more score; tune its weights again
+  Moses               {moses}
   More                README.md, docs/tutorial.md, encdec-train --help, encdec-score --help"""
 
 
@@ -53,8 +53,9 @@ def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.
             that is not from an earlier demonstration.
     """
     from keras_encdec.datasets import libreoffice_en_fr
+    from keras_encdec.formats.moses_ini import is_moses_path
     from keras_encdec.model_directory import ModelDirectory
-    from keras_encdec.runtime.files import joined
+    from keras_encdec.runtime.files import absolute, joined
     from keras_encdec.runtime.progress import ReadingProgress
     from keras_encdec.scoring.score_file import score_file
     from keras_encdec.scoring.scoring_options import ScoringOptions
@@ -85,13 +86,19 @@ def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.
     directory = ModelDirectory.load(model_dir)
     _show_perplexities(directory, model_dir)
     print("\n3. Score the whole table: one more p(target | source) on each line.\n")
-    options = ScoringOptions(moses_ini=str(dataset.moses_ini), moses_ini_out=ini)
-    files = {"input": dataset.phrase_table, "output": table, "moses_ini": dataset.moses_ini, "moses_ini_out": ini}
-    _show("encdec-score", model_dir=model_dir, **files)
+    if is_moses_path(absolute(table)):
+        options = ScoringOptions(moses_ini=str(dataset.moses_ini), moses_ini_out=ini)
+        moses = f"{ini} names the new table with one more score; tune its weights again"
+    else:
+        options = ScoringOptions()
+        moses = "found spaces or # in the path of the new table: move it before you name it in a moses.ini"
+    named = {name: path for name in ("moses_ini", "moses_ini_out") if (path := getattr(options, name))}
+    _show("encdec-score", model_dir=model_dir, input=dataset.phrase_table, output=table, **named)
     say(score_file(directory, dataset.phrase_table, table, options, progress=ReadingProgress))
     _show_preferences(table)
     write_report(model_dir, dataset.phrase_table, page_folder)
-    print(NEXT.format(ini=ini, model_dir=model_dir, activation=_activation(), web=_installation("web")))
+    model = shlex.quote(model_dir)
+    print(NEXT.format(moses=moses, model_dir=model, activation=_activation(), web=_installation("web")))
     return training
 
 

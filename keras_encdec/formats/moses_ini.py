@@ -74,7 +74,7 @@ def rewrite_moses_ini(
             f"found extra_scores={extra_scores} and new_weights={new_weights}, expected a weight per score"
         )
     table_path = str(table_path)
-    if not table_path or any(character in table_path for character in " \t\r\n#"):
+    if not is_moses_path(table_path):
         raise InputError(
             f'found the path "{table_path}" of the table',
             "expected a path without spaces and #",
@@ -96,6 +96,11 @@ def rewrite_moses_ini(
     table.set_argument("path", table_path)
     notices = _make_text(table, features) if table.words[0] in _BINARY_TABLES else []
     return "\n".join(line.text for line in lines), notices
+
+
+def is_moses_path(path: str) -> bool:
+    """Whether a moses.ini can hold a path: it has no way to quote spaces and #."""
+    return bool(path) and not any(character in path for character in " \t\r\n#")
 
 
 def _find_table(

@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import shlex
 import sys
 
 import pytest
@@ -22,8 +23,8 @@ def small_report(*arguments, **named):
     return report(*arguments, **named, options=ReportOptions(samples=2, pairs=100, map_words=5, map_phrases=5))
 
 
-@pytest.mark.parametrize("scheme", ["", "file://"])
-def test_it_trains_compares_scores_and_shows(tmp_path, capsys, monkeypatch, scheme):
+@pytest.mark.parametrize("scheme, folder", [("", "my files"), ("file://", "out")])
+def test_it_trains_compares_scores_and_shows(tmp_path, capsys, monkeypatch, scheme, folder):
     if scheme:
         pytest.importorskip("fsspec", reason="the extra remote is not installed")
     dataset = dataclasses.replace(libreoffice_en_fr(), phrase_table=tmp_path / "table.gz")
@@ -31,13 +32,13 @@ def test_it_trains_compares_scores_and_shows(tmp_path, capsys, monkeypatch, sche
         table.write(b"".join(line + b"\n" for _, line in zip(range(2000), lines, strict=False)))
     monkeypatch.setattr("keras_encdec.datasets.libreoffice_en_fr", lambda: dataset)
     monkeypatch.setattr("keras_encdec.cli.demo.HELD_OUT", 100)
-    earlier = tmp_path / "out" / "model"
+    earlier = tmp_path / folder / "model"
     earlier.mkdir(parents=True)
     save_settings(earlier, *demonstration_settings(minutes=3))
     (earlier / "last.keras").write_bytes(b"of an earlier demonstration")
-    (tmp_path / "out" / "moses.ini").write_bytes(b"of an earlier demonstration")
-    (tmp_path / "out" / "report").mkdir()
-    (tmp_path / "out" / "report" / "index.html").write_bytes(b"of an earlier demonstration")
+    (tmp_path / folder / "moses.ini").write_bytes(b"of an earlier demonstration")
+    (tmp_path / folder / "report").mkdir()
+    (tmp_path / folder / "report" / "index.html").write_bytes(b"of an earlier demonstration")
     monkeypatch.setattr(sys.modules[report.__module__], "report", small_report)
     monkeypatch.setattr(sys, "prefix", str(tmp_path))  # a virtual environment whose commands are not found
     monkeypatch.setenv("PATH", "")
@@ -46,28 +47,32 @@ def test_it_trains_compares_scores_and_shows(tmp_path, capsys, monkeypatch, sche
     if scheme:
         monkeypatch.setitem(sys.modules, "uvicorn", None)  # as if the extra web were not installed
     with eagerly(), undrawn():
-        training = demonstrate(scheme + str(tmp_path / "out"), minutes=0.05)
+        training = demonstrate(scheme + str(tmp_path / folder), minutes=0.05)
     output = capsys.readouterr().out
-    assert f"encdec-serve --model_dir={scheme}{tmp_path}/out/model\n" in output and "/bin/activate" in output
+    model = shlex.quote(f"{scheme}{tmp_path}/{folder}/model")
+    assert f"encdec-serve --model_dir={model}\n" in output and "/bin/activate" in output
     assert ('In a browser        pip install "keras-encdec[web]"\n' in output) == bool(scheme)
-    assert f"{tmp_path}/out/report/index.html\n" in output
-    assert (tmp_path / "out" / "report" / "index.html").read_bytes().startswith(b"<!doctype html>")
+    assert f"{tmp_path}/{folder}/report/index.html\n" in output
+    assert (tmp_path / folder / "report" / "index.html").read_bytes().startswith(b"<!doctype html>")
     perplexities = re.findall(r"^ +([\d.]+)   the (?:model|same decoder)", output, re.M)
     assert len(perplexities) == 2 and min(map(float, perplexities)) > 1
     listing = output.partition("Table 2):")[2].partition("\n5. Look")[0]
     assert len(re.findall(r"^   \S.*$", listing, re.M)) == 5
     assert len(re.findall(r"^      \S.* +\S", listing, re.M)) == 15
-    for program in ("encdec-train --preset=small", "encdec-score --model_dir=", "encdec-report --model_dir="):
-        assert f"   $ {program}" in output
-    table = tmp_path / "out" / "phrase-table.gz"
+    for program in ("encdec-train --preset=small", "encdec-score", "encdec-report"):
+        assert f"   $ {program} " in output
+    table = tmp_path / folder / "phrase-table.gz"
     with InputLines(table) as scored, InputLines(dataset.phrase_table) as lines:
         for after, before in zip(scored, lines, strict=True):
             fields = after.split(b" ||| ")
             *scores, added = fields[2].split()
             fields[2] = b" ".join(scores)
             assert b" ||| ".join(fields) == before and 0 < float(added) <= 1
-    ini = (tmp_path / "out" / "moses.ini").read_text()
-    assert "num-features=5" in ini and f"path={scheme}{table}" in ini
+    ini = tmp_path / folder / "moses.ini"
+    if " " in folder:
+        assert not ini.exists() and "found spaces or # in the path of the new table" in output
+    else:
+        assert "num-features=5" in ini.read_text() and f"path={scheme}{table}" in ini.read_text()
     assert training.last.updates == rounds(earlier)[-1]["updates"], "the earlier model is gone"
 
 
