@@ -123,7 +123,8 @@ def report(
             sections.append(section.without_contents())
             boxes.update(*(drawing.boxes for drawing in section.pictures.values()))
         if boxes:
-            parts.notices.append(boxes_notice(boxes))
+            unaffected = "the tables and the interactive maps of the page"
+            parts.notices.append(boxes_notice(boxes, unaffected, "report"))
         remove_files(folder, earlier - with_images(path for section in sections for path in section.paths()))
         path = folder / PAGE  # written last: it names the other files
         _write(path, page("What the model has learned", parts.facts, parts.notices, sections))

@@ -52,6 +52,8 @@ def main(arguments: Arguments, _options: Configuration) -> int:
         say("Stopped by a signal; run the same command again to continue.")
         return 128 + stopped.signal
     print(f"{result.title}\n\n{result}\n\nWritten to {joined(arguments['output'], 'results.md')}")
+    for notice in result.notices:
+        say(notice)
     return 0
 
 

@@ -1,5 +1,6 @@
 """Runs an experiment: plans its stages from a configuration, runs them, and writes the paper's Table 1."""
 
+import dataclasses
 import functools
 import json
 import pathlib
@@ -68,8 +69,8 @@ def experiment(
             stages, folder / RECORDS, lambda stage: begun(stage, len(stages)), ended_and_saved, progress
         )
         result = read_result(config, json.loads((folder / EVALUATION).read_text(encoding="utf-8")), results)
+        result = dataclasses.replace(result, notices=draw_results(result, folder))
         write_results(result, folder)
-        draw_results(result, folder)
     return result
 
 

@@ -51,6 +51,7 @@ class ExperimentResult:
         algorithm: str. The tuning algorithm.
         rows: tuple of RowResult.
         stages: tuple of StageResult.
+        notices: tuple of str, warnings for the user.
     """
 
     title: str
@@ -59,6 +60,7 @@ class ExperimentResult:
     algorithm: str
     rows: tuple[RowResult, ...]
     stages: tuple[StageResult, ...]
+    notices: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, object]:
         """Returns the result as values that JSON can hold."""
@@ -143,18 +145,22 @@ def _mean_and_deviation(scores: Sequence[float]) -> str:
     return mean if len(scores) == 1 else f"{mean} ± {statistics.stdev(scores):.2f}"
 
 
-def draw_results(result: ExperimentResult, folder: str | os.PathLike[str]) -> None:
+def draw_results(result: ExperimentResult, folder: str | os.PathLike[str]) -> tuple[str, ...]:
     """Writes `results.svg` and `results.png`: the scores of each tuning, and their means, in the style of a report.
 
     Args:
         result: ExperimentResult.
         folder: directory to write to.
 
+    Returns:
+        tuple of str: a warning if no installed font has some characters of the rows' names; otherwise empty.
+
     Raises:
         ImportError: if the extra `analysis` is not installed.
     """
     check_extra("analysis", "The plot")
     from keras_encdec.analysis.page.figures import BLUE, VERMILION, drawing_style, literal, new_figure, rendered
+    from keras_encdec.analysis.page.fonts import boxes_notice
 
     rows = result.rows
     with drawing_style():
@@ -185,3 +191,6 @@ def draw_results(result: ExperimentResult, folder: str | os.PathLike[str]) -> No
         drawing = rendered(figure)
     for name, content in (("results.svg", drawing.svg), ("results.png", drawing.png)):
         write_file(pathlib.Path(folder) / name, content)
+    if not drawing.boxes:
+        return ()
+    return (f"warning: {boxes_notice(drawing.boxes, 'results.md and results.json', 'experiment')}",)

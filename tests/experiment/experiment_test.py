@@ -75,7 +75,7 @@ name = "+ CSLM + RNN"
 features = ["RNN", "CSLM"]
 published_gain = 1.34
 [[rows]]
-name = "all"
+name = "all \U0010fffd"
 features = ["RNN", "CSLM", "WP"%s]
 """
 
@@ -108,7 +108,8 @@ def test_from_lists(folder, eager, uncompiled):
     result, begun = run(folder)
     assert begun == [stage.name for stage in result.stages] and len(set(begun)) == len(begun)
     baseline, _, everything = result.rows
-    assert [row.name for row in result.rows] == ["Baseline", "+ CSLM + RNN", "all"]
+    assert [row.name for row in result.rows] == ["Baseline", "+ CSLM + RNN", "all \U0010fffd"]
+    assert "\U0010fffd" in result.notices[0]  # the character for private use, which no font has
     # PRO learns from the table's scores alone that B is better.
     assert baseline.test == baseline.dev == pytest.approx([100, 100]) and everything.gain == pytest.approx(0)
     assert result.rows[1].published_gain == 1.34 and baseline.gain is None
@@ -139,10 +140,11 @@ def test_from_lists(folder, eager, uncompiled):
 
 
 def test_names_of_rows_may_have_any_characters(tmp_path):
-    rows = [RowResult(name, (1.0,), (2.0,), 0.5) for name in ("costs $5", "a$b_$", "a|b")]
+    rows = [RowResult(name, (1.0,), (2.0,), 0.5) for name in ("costs $5", "a$b_$", "a|b", "\U0010fffd")]
     result = ExperimentResult("Title", "BLEU", "case:mixed", "mira", tuple(rows), ())
     write_results(result, tmp_path)
-    draw_results(result, tmp_path)
+    (notice,) = draw_results(result, tmp_path)  # about the character for private use
+    assert "boxes in place of a character, \U0010fffd," in notice and "results.md and results.json are not" in notice
     assert "costs $5" in (tmp_path / "results.svg").read_text()
     assert "\n| a\\|b | 1.00 | 2.00 |" in (tmp_path / "results.md").read_text()
 

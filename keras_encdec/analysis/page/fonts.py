@@ -92,14 +92,14 @@ def _installed() -> list[tuple[str, str]]:
     return [(name, path) for name, path in paths.items() if not FT2Font(path).get_char_index(_NO_CHARACTER)]
 
 
-def boxes_notice(boxes: Collection[str]) -> str:
-    """Says which characters the figures show as boxes, and what to do."""
+def boxes_notice(boxes: Collection[str], unaffected: str, task: str) -> str:
+    """Says which characters the figures of a task show as boxes, where they can be read, and what to do."""
     *first, last = sorted(boxes)[:_NAMED]
     named = f"{', '.join(first)} and {last}" if first else last
     such_as = "such as " * (len(boxes) > _NAMED)
     which = f"{len(boxes):,} characters, {such_as}{named}" if first else f"a character, {last}"
     return (
-        f"The figures show boxes in place of {which}, because no installed font has them; the tables and the "
-        "interactive maps of the page are not affected. Install a font for the language, such as one of the Noto fonts "
-        "(Debian: fonts-noto-cjk, fonts-noto-core), and run the report again."
+        f"The figures show boxes in place of {which}, because no installed font has them; {unaffected} are not "
+        "affected. Install a font for the language, such as one of the Noto fonts (Debian: fonts-noto-cjk, "
+        f"fonts-noto-core), and run the {task} again."
     )

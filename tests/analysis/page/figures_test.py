@@ -51,8 +51,9 @@ def test_characters_that_the_font_lacks_are_drawn_with_another_or_named():
     others = set(labels[f"a{rare}"]) - set(labels["b"])
     assert any("STIX" in family or "Serif" in family or "Noto" in family for family in others)
     assert rendered(draw_attention(["a"], ["b"], np.eye(2))).boxes == ""
-    assert "in place of 4 characters, such as b, c and d, because" in boxes_notice({nowhere, "b", "c", "d"})
-    assert "in place of 2 characters, b and c, because" in boxes_notice({"b", "c"})
+    notices = [boxes_notice(boxes, "the tables", "report") for boxes in ({nowhere, "b", "c", "d"}, {"b", "c"})]
+    assert "in place of 4 characters, such as b, c and d, because" in notices[0]
+    assert "in place of 2 characters, b and c, because" in notices[1]
 
 
 def test_axes_are_named_with_their_units():
