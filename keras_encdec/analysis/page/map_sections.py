@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from keras_encdec.analysis.page.figures import BLUE, GREY, INK, VERMILION, literal, rendered
-from keras_encdec.analysis.page.page import Scatter, Section, Table, fill, utf8
+from keras_encdec.analysis.page.page import Scatter, Section, Table, fill, one_line, utf8
 from keras_encdec.analysis.vectors import Vectors
 
 # Numbers of rare words, and of their neighbours, that the page shows.
@@ -91,7 +91,8 @@ def map_section(
 def projector_files(vectors: Vectors) -> dict[str, bytes]:
     """Writes the two files that TensorBoard's Embedding Projector loads: dict from file name to bytes."""
     lines = "\n".join("\t".join(f"{number:.6g}" for number in row) for row in vectors.array.tolist())
-    names = "\n".join(" ".join(name.split()) or "(empty)" for name in vectors.names)
+    # The projector skips lines of white space, to which a byte-order mark belongs.
+    names = "\n".join(one_line(name) if name.strip().strip("\ufeff") else "(empty)" for name in vectors.names)
     return {"vectors.tsv": f"{lines}\n".encode(), "metadata.tsv": utf8(f"{names}\n")}
 
 

@@ -6,6 +6,7 @@ import functools
 import gzip
 import hashlib
 import json
+import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from importlib import resources
@@ -126,6 +127,11 @@ def utf8(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace").encode()
 
 
+def one_line(text: str) -> str:
+    """Replaces tabs and line breaks with spaces, and keeps other white space, which is part of a word."""
+    return re.sub(r"[ \t\r\n]+", " ", text).strip(" ")
+
+
 def isolated(text: str) -> str:
     """Keeps Arabic or Hebrew from reordering what is around it: "source → target" would show the target first."""
     return f"\u2068{text}\u2069" if any(unicodedata.bidirectional(each) in ("R", "AL") for each in text) else text
@@ -147,7 +153,7 @@ class Table:
 
     def to_tsv(self) -> bytes:
         """Writes the header and the rows as lines in UTF-8. Tabs and line breaks within a cell become spaces."""
-        lines = ["\t".join(" ".join(str(cell).split()) for cell in row) for row in (self.header, *self.rows)]
+        lines = ["\t".join(one_line(str(cell)) for cell in row) for row in (self.header, *self.rows)]
         return utf8("".join(f"{line}\n" for line in lines))
 
 
@@ -278,7 +284,7 @@ def _column(labels: Sequence[str]) -> dict[str, str | None]:
 
 
 def _line(label: str) -> str:
-    label = " ".join(utf8(label).decode().split())
+    label = one_line(utf8(label).decode())
     return label if len(label) <= MAX_LABEL_LENGTH else f"{label[: MAX_LABEL_LENGTH - 1]}…"
 
 

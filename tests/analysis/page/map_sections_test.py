@@ -21,6 +21,8 @@ def test_regions_are_dense_and_do_not_overlap():
 
 
 def test_projector_files_have_a_line_per_vector():
-    files = projector_files(Vectors(["le chat", "a\tb", ""], np.arange(6, dtype="float32").reshape(3, 2) / 2))
-    assert files["vectors.tsv"] == b"0\t0.5\n1\t1.5\n2\t2.5\n"
-    assert files["metadata.tsv"] == b"le chat\na b\n(empty)\n"
+    names = ["le chat", "a\tb", "", "10\xa0000\r", "\u3000", "\ufeff"]
+    files = projector_files(Vectors(names, np.arange(12, dtype="float32").reshape(6, 2) / 2))
+    assert files["vectors.tsv"].startswith(b"0\t0.5\n1\t1.5\n2\t2.5\n")
+    # The projector skips a line of white space, and all names after it would belong to the vectors before theirs.
+    assert files["metadata.tsv"].decode() == "le chat\na b\n(empty)\n10\xa0000\n(empty)\n(empty)\n"

@@ -96,9 +96,10 @@ def test_the_page_fetches_nothing_and_runs_only_its_own_script():
 
 def test_equal_labels_are_stored_once_and_numbers_are_decoded():
     points = np.array([[1.5, -2], [0.25, 3]], np.float64)
-    scatter = Scatter("pairs", "", "", points, [["a", "a"], ["b", "c\td"]], "pairs", [("x in nats", "x"), ("y", "y")])
+    columns, axes = [["a", "a"], ["b", "c\td\xa0e"]], [("x in nats", "x"), ("y", "y")]
+    scatter = Scatter("pairs", "", "", points, columns, "pairs", axes)
     data = data_of(element("scatter", scatter))
-    assert [column["strings"] for column in data["columns"]] == ["a", "b\nc d"]
+    assert [column["strings"] for column in data["columns"]] == ["a", "b\nc d\xa0e"]
     assert np.frombuffer(base64.b64decode(data["columns"][0]["index"]), "<i4").tolist() == [0, 0]
     assert data["columns"][1]["index"] is None and data["axes"]["x"]["label"] == "x in nats"
     assert np.frombuffer(base64.b64decode(data["y"]), "<f4").tolist() == [-2, 3]
@@ -124,5 +125,5 @@ def test_each_point_has_the_number_of_its_group():
 
 
 def test_a_table_as_tsv():
-    table = Table("caption", ["word", "p"], [["a\tb\nc", 0.5], ["caf\udce9", 1]])
-    assert table.to_tsv().decode() == "word\tp\na b c\t0.5\ncaf\ufffd\t1\n"
+    table = Table("caption", ["word", "p"], [["a\tb\nc\xa0d", 0.5], ["caf\udce9", 1]])
+    assert table.to_tsv().decode() == "word\tp\na b c\xa0d\t0.5\ncaf\ufffd\t1\n"
