@@ -143,9 +143,13 @@ def directional_links(model: "AlignmentModel", pairs: Iterable[tuple[Words, Word
             yield matrix.to_list()
 
 
-def _thot_words(words: Words) -> Words:
-    """Gives the word NULL, by which Thot means the empty word, a space, which no word of a text contains."""
-    return [f"{word} " if word == "NULL" else word for word in words] if "NULL" in words else words
+def _thot_words(words: Words) -> list[str]:
+    """Gives distinct words other names that Thot can take; it only compares them.
+
+    NULL, by which Thot means the empty word, gets a space, which no word of a text contains. A lone surrogate, which
+    stands for an undecodable byte, is replaced, as any character outside ASCII is.
+    """
+    return ["NULL " if word == "NULL" else word.encode("utf-8", "surrogatepass").decode("latin-1") for word in words]
 
 
 def symmetrize(direct: Sequence[int], inverse: Sequence[int], symmetrization: str = DEFAULT_SYMMETRIZATION) -> Links:

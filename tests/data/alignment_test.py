@@ -83,8 +83,8 @@ def test_each_aligner_aligns_a_toy_corpus(aligner):
 
 
 @pytest.mark.parametrize("aligner", ALIGNERS)
-def test_the_word_null_is_a_word_like_any_other(aligner):
-    """Thot's empty word is called NULL."""
+def test_null_and_undecodable_words_are_words_like_any_other(aligner):
+    """Thot's empty word is called NULL, and Thot takes no lone surrogate, which stands for an undecodable byte."""
     pytest.importorskip("thot", reason="sil-thot is not installed")
 
     rng = random.Random(1)
@@ -95,7 +95,7 @@ def test_the_word_null_is_a_word_like_any_other(aligner):
 
     sources = [rng.choices("abcdef", k=rng.randint(2, 6)) for _ in range(60)]
     sides = sources, [[word.upper() for word in rng.sample(source, len(source) - 1)] for source in sources]
-    assert aligned("NULL") == aligned("other")
+    assert aligned("NULL") == aligned("caf\udce9") == aligned("other")
 
 
 @pytest.mark.parametrize("symmetrization", SYMMETRIZATIONS)
