@@ -102,6 +102,9 @@ def test_one_text_in_place_of_a_list_is_not_translated_letter_by_letter(whole):
     for sources in (["", "le chat"], "le"):
         with pytest.raises(ValueError, match=f"found the text '{sources[0]}', expected a list of words"):
             generator.generate_words(sources)
+    for sources in ([["le", None]], [[5, 2]], [b"le"], [None]):
+        with pytest.raises(ValueError, match="expected a list of words, each a str; TextGenerator.generate splits"):
+            generator.generate_words(sources)
 
 
 def test_a_reverse_model_gives_the_probability_of_the_source(whole, tmp_path):

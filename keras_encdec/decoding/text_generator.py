@@ -13,7 +13,7 @@ import numpy as np
 from keras_encdec.decoding.generator import Generator
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.search import Hypothesis
-from keras_encdec.formats.fields import check_texts, split_tokens
+from keras_encdec.formats.fields import are_words, check_texts, split_tokens
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.spelling_rules import SpellingRules
 from keras_encdec.text.lexical_shortlist import LexicalShortlist, RareTranslations
@@ -256,14 +256,15 @@ class TextGenerator:
             list, for each source a list of distinct TextHypothesis, the best first.
 
         Raises:
-            ValueError: for a str in place of a list of words, and for another replacement.
+            ValueError: for anything but lists of words, such as a str or a list of ids, and for another replacement.
         """
         if not isinstance(replacement, UnknownReplacement | None):
             raise ValueError(f"found replacement={replacement!r}, expected a keras_encdec.decoding.UnknownReplacement")
         sources = list(sources)  # an iterator could be read only once
-        text = next((words for words in sources if isinstance(words, str)), None)
-        if text is not None:
-            raise ValueError(f"found the text {text!r}, expected a list of words; TextGenerator.generate splits text")
+        for words in sources:
+            if isinstance(words, str) or not are_words(words):
+                found = f"found the text {words!r}" if isinstance(words, str) else f"found {reprlib.repr(words)}"
+                raise ValueError(f"{found}, expected a list of words, each a str; TextGenerator.generate splits text")
         vocabulary = OpenVocabulary(self._first.source_vocabulary)
         ids = [vocabulary.encode(words) for words in sources]
         if vocabulary.spellings is not None:

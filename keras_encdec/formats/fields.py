@@ -2,8 +2,8 @@
 
 import math
 import reprlib
-from collections.abc import Sequence
-from typing import AnyStr
+from collections.abc import Collection, Mapping, Sequence, Set
+from typing import Any, AnyStr
 
 # White space to remove around a field of a line, including the carriage return that may end the line.
 FIELD_SPACE = b" \t\r"
@@ -35,6 +35,26 @@ def check_texts(texts: Sequence[object]) -> None:
     """
     if isinstance(texts, str):
         raise ValueError(f"found the text {reprlib.repr(texts)}, expected a list of texts")
+
+
+def are_words(words: Any) -> bool:
+    """Returns whether an object is a list of words, or another sequence or an array of them.
+
+    A text is a sequence of words, too: of its letters. A set is none, because it has no order.
+
+    Example:
+
+    >>> are_words(["le", "chat"]), are_words(["le", None]), are_words(b"le")
+    (True, False, False)
+    """
+    is_plain = isinstance(words, list | tuple)  # the usual case, found faster than the others
+    if not is_plain and (isinstance(words, bytes | Set | Mapping) or not isinstance(words, Collection)):
+        return False
+    try:
+        "".join(words)  # faster than looking at the type of each
+    except TypeError:
+        return False
+    return True
 
 
 # The largest absolute value of features and weights. Sums of products of larger numbers may be infinite.

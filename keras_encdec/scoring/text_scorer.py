@@ -4,11 +4,12 @@ import copy
 import itertools
 import os
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from keras_encdec.errors import InputError
+from keras_encdec.formats.fields import are_words
 from keras_encdec.formats.pair_format import WordPair
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.scoring.pair_scorer import NgramCounts, PairScores
@@ -93,7 +94,7 @@ class TextScorer:
         """See `PairScorer.score_pairs`. One pass through the model computes all requested scores.
 
         Raises:
-            ValueError: for anything but a pair of lists of words, such as a str, or a pair with bytes or ids in it;
+            ValueError: for anything but a pair of lists of words, such as a str, or words that are not str;
                 if attention is requested and the model has none.
         """
         ids, spellings = _ids(self.directory, pairs)
@@ -223,10 +224,15 @@ def open_scorers(options: ScoringOptions, models: Sequence[ModelOrPath]) -> list
 def _split(directory: ModelDirectory, pairs: Sequence[tuple[str, str]], factored: bool) -> list[WordPair]:
     pairs = list(pairs)  # an iterator could be read only once
     for pair in pairs:
-        if len(pair) != 2 or not (isinstance(pair[0], str) and isinstance(pair[1], str)) or isinstance(pair, str):
+        if not _are_two(pair) or not (isinstance(pair[0], str) and isinstance(pair[1], str)):
             raise ValueError(f"found {reprlib.repr(pair)} in place of a pair, expected (source text, target text)")
     words = directory.words([side for pair in pairs for side in pair], factored)
     return list(zip(words[::2], words[1::2], strict=True))
+
+
+def _are_two(pair: object) -> bool:
+    """Returns whether an object is a tuple or another collection of two, and no text."""
+    return isinstance(pair, tuple | list | Collection) and not isinstance(pair, str | bytes) and len(pair) == 2
 
 
 def _ids(
@@ -235,25 +241,18 @@ def _ids(
     """Returns the ids that the model reads and those that it predicts, for each pair, and the rare words' spellings."""
     pairs = list(pairs)  # an iterator could be read only once
     for pair in pairs:
-        if isinstance(pair, str | bytes) or len(pair) != 2:
+        if not _are_two(pair):
             found = f"found {reprlib.repr(pair)} in place of a pair"
             raise ValueError(f"{found}, expected (source words, target words); TextScorer.words splits text")
     for side in itertools.chain.from_iterable(pairs):
         if isinstance(side, str):
             raise ValueError(f"found the text {side!r}, expected a list of words; TextScorer.words splits text")
-        if not _has_words(side):
+        if not are_words(side):
             found = f"found {reprlib.repr(side)} in place of a side of a pair"
             raise ValueError(f"{found}, expected a list of words, each a str; TextScorer.words splits text")
     read, predicted = OpenVocabulary(directory.source_vocabulary), OpenVocabulary(directory.target_vocabulary)
     ids = [(read.encode(source), predicted.encode(target)) for source, target in map(directory.reordered, pairs)]
     return ids, PairSpellings(read.spellings, predicted.spellings)
-
-
-def _has_words(side: object) -> bool:
-    """Returns whether a side of a pair is a sequence of words, as far as its first word tells."""
-    if isinstance(side, bytes) or not isinstance(side, Sequence | np.ndarray):
-        return False
-    return not len(side) or isinstance(side[0], str)
 
 
 def _unknown_counts(

@@ -69,21 +69,21 @@ def test_a_model_is_opened_from_a_path_or_a_directory_and_a_scorer_that_is_lent_
     np.testing.assert_allclose(own.score(PAIRS), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("pairs", [[("a", "b", "c"), ("d", "e", "f")], ("ab", "cd"), [("a", b"b")], [(["a"], ["b"])]])
+@pytest.mark.parametrize("pairs", [[("a", "b", "c")], ("ab", "cd"), [("a", b"b")], [(["a"], ["b"])], [None]])
 def test_texts_that_are_not_pairs_are_refused(model_dir, pairs):
     for scorer in (TextScorer(model_dir), DryScorer(model_dir)):
         with pytest.raises(ValueError, match=r"in place of a pair, expected \(source text, target text\)"):
             scorer.all_words(pairs)
 
 
-@pytest.mark.parametrize("pair", ["open the file", b"ab", (["w1"], ["w1"], ["w1"]), ["w1"]])
+@pytest.mark.parametrize("pair", ["open the file", b"ab", (["w1"], ["w1"], ["w1"]), ["w1"], None])
 def test_elements_that_are_not_pairs_of_words_are_refused(model_dir, pair):
     for scorer in (TextScorer(model_dir), DryScorer(model_dir)):
         with pytest.raises(ValueError, match=r"in place of a pair, expected \(source words, target words\)"):
             scorer.score_pairs([(["w1"], ["w1"]), pair])
 
 
-@pytest.mark.parametrize("side", [b"w1 w2", [b"w1"], [3, 4, 2], np.array([3, 4, 2]), None])
+@pytest.mark.parametrize("side", [b"w1 w2", ["w1", b"w1"], ["w1", None], np.array([3, 4, 2]), {"w1"}])
 def test_sides_that_are_not_words_are_refused(model_dir, side):
     scorer, words = DryScorer(model_dir), ["w1"]
     for pair in ((side, words), (words, side)):
