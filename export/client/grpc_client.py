@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib.util
+import math
 import os
 import sys
 import types
@@ -134,8 +135,11 @@ def _array(tensor: Message) -> np.ndarray:
         raise ServerError("INTERNAL", f"found an output of type {tensor.dtype}, expected float32 or int32")
     field, dtype = _VALUES[tensor.dtype]
     shape = [dimension.size for dimension in tensor.tensor_shape.dim]
-    if tensor.tensor_content:
-        return np.frombuffer(tensor.tensor_content, dtype).reshape(shape)
-    values = np.array(getattr(tensor, field), dtype)
-    missing = int(np.prod(shape)) - len(values)
-    return np.pad(values, (0, missing), "edge" if len(values) else "constant").reshape(shape)
+    try:
+        if tensor.tensor_content:
+            return np.frombuffer(tensor.tensor_content, dtype).reshape(shape)
+        values = np.array(getattr(tensor, field), dtype)
+        missing = math.prod(shape) - len(values)
+        return np.pad(values, (0, missing), "edge" if len(values) else "constant").reshape(shape)
+    except (ValueError, TypeError, MemoryError) as error:
+        raise ServerError("INTERNAL", f"found an output whose values do not fit its shape, {shape}") from error

@@ -146,6 +146,9 @@ class ServerError(Exception):
         if self.code == "UNAVAILABLE":
             found = f"found the server at {address} unavailable ({self.message})"
             remedy = "start it, check --server, or give a longer --patience to wait for it"
+        elif self.code == "DEADLINE_EXCEEDED" and self.message.startswith("HTTP"):
+            found = f"found no answer in time from the server behind the proxy at {address} ({self.message})"
+            remedy = "raise the proxy's time limit" + " or give a smaller --batch_size" * (path is not None)
         elif self.code == "DEADLINE_EXCEEDED":
             found = f"found no answer from the server at {address} within {server.deadline:g} s"
             remedy = "give a longer --deadline" + " or a smaller --batch_size" * (path is not None)
@@ -155,7 +158,8 @@ class ServerError(Exception):
         elif "version label" in self.message:
             found = f"found no {server.model} on the server at {address} ({self.message})"
             remedy = "check --label"
-        elif "maximum input batch size" in self.message:  # of a load test: scoring splits such requests
+        elif re.search("maximum input batch size|HTTP 413", self.message) and line is None:
+            # This is a load test, because scoring splits such requests down to a single line.
             found, remedy = f"found a request that the server refuses ({self.message})", "give a smaller --batch_size"
         elif self.code == "INVALID_ARGUMENT" and path is not None:
             found = f"found a pair that the server refuses ({self.message})"

@@ -22,9 +22,9 @@ _CODES = {
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
 }
-# Codes of answers without an error message of TensorFlow Serving, if they differ: a proxy limits requests, or cannot
-# reach the server.
-_PROXY_CODES = {429: "UNAVAILABLE", 502: "UNAVAILABLE"}
+# Codes of answers without an error message of TensorFlow Serving, if they differ: a proxy limits requests or their
+# size, or cannot reach the server.
+_PROXY_CODES = {413: "INVALID_ARGUMENT", 429: "UNAVAILABLE", 502: "UNAVAILABLE"}
 
 
 class RestClient:

@@ -81,7 +81,7 @@ class ServedScorer:
         outputs = self._retries(self._predict, signature, inputs, names)
         for name in names:
             _check_shape(name, outputs.get(name, np.zeros(0)), len(pairs))
-        counts = [int(count) for count in outputs["unknown_count"]] if unknown_count else []
+        counts = _counts(outputs["unknown_count"]) if unknown_count else []
         if not token_log_probs:
             return PairScores(_finite("log_prob", outputs), unknown_count=counts)
         rows = zip(_finite("token_log_probs", outputs), outputs["token_count"].tolist(), strict=True)
@@ -130,6 +130,14 @@ def _check_shape(name: str, values: np.ndarray, pairs: int) -> None:
         raise ServerError("INTERNAL", f"{name} of shape {values.shape} for {pairs} pairs")
     if len(values) != pairs:
         raise ServerError("INTERNAL", f"{len(values)} values of {name} for {pairs} pairs")
+
+
+def _counts(values: np.ndarray) -> list[int]:
+    """Converts an output to numbers of unknown words. Raises ServerError for a value that is no such number."""
+    if values.dtype.kind != "i" or values.min() < 0:
+        raise ServerError("INTERNAL", "an unknown_count that is not a number of words")
+    counts: list[int] = values.tolist()
+    return counts
 
 
 def _checked_count(count: int, width: int) -> int:

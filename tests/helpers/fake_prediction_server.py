@@ -67,6 +67,7 @@ class FakeModel:
         unavailable: bytes. Requests with a source that has them are always answered with UNAVAILABLE.
         refused: bytes. Requests with a source that has them are always answered with INVALID_ARGUMENT.
         outputs: dict of output to what is answered in place of its values: one for each pair, or none.
+        shapes: dict of output to the shape that gRPC answers in place of that of its values.
         delay: callable that gives the seconds an answer takes.
         gather: int. The first predictions wait until there are so many together.
         held: threading.Event. Answers wait for it.
@@ -77,7 +78,7 @@ class FakeModel:
         self.requests, self.most_at_once, self._now = [], 0, 0
         self.versions, self.raw, self.signatures = {1: "AVAILABLE"}, False, dict(SIGNATURES)
         self.failures, self.unavailable, self.refused = [], None, None
-        self.outputs, self.delay, self.gather = {}, (lambda: 0), 1
+        self.outputs, self.shapes, self.delay, self.gather = {}, {}, (lambda: 0), 1
         self.held, self.holding = threading.Event(), threading.Event()
         self.held.set()
         self._changed = threading.Condition()
@@ -197,7 +198,8 @@ class _Predictions(PredictionServiceServicer):
         response = predict_pb2.PredictResponse()
         for name, values in self._model.predict(signature, *strings, asked).items():
             if name in self._model.signatures[signature][1]:
-                _fill(response.outputs[name], np.array(values))
+                values = np.array(values)
+                _fill(response.outputs[name], values, self._model.shapes.get(name, values.shape))
         return response
 
     @_aborting
@@ -217,8 +219,8 @@ class _Predictions(PredictionServiceServicer):
         return response
 
 
-def _fill(tensor, values):
-    for size in values.shape:
+def _fill(tensor, values, shape):
+    for size in shape:
         tensor.tensor_shape.dim.add(size=size)
     # The three ways in which a server may write numbers.
     if values.ndim == 2:

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import socket
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -125,12 +126,29 @@ def test_scores_of_another_form_are_an_error(server, outputs, message):
         (400, '{"error": null}', "INVALID_ARGUMENT: HTTP 400 Bad Request, without an error message"),
         (400, '{"error": {"code": 1}}', "INVALID_ARGUMENT: HTTP 400 Bad Request, without an error message"),
         (401, '{"message": "no"}', "UNKNOWN: HTTP 401 Unauthorized, without an error message"),
+        (413, "<html>", "INVALID_ARGUMENT: HTTP 413 Request Entity Too Large"),
+        (504, "<html>", "DEADLINE_EXCEEDED: HTTP 504 Gateway Timeout"),
     ],
 )
 def test_errors_of_a_proxy_have_the_codes_of_grpc(server, status, text, message):
     server.get = status, text
     with client(server) as rest, pytest.raises(ServerError, match=message):
         rest.metadata()
+
+
+def test_limits_of_a_proxy_are_reported_as_such(server):
+    server.get = 504, "<html>"
+    with client(server) as rest, pytest.raises(ServerError) as failure:
+        rest.metadata()
+    found = "table: found no answer in time from the server behind the proxy at http.*Gateway Timeout.*"
+    report = str(failure.value.report(rest, "table"))
+    assert re.match(f"{found}; raise the proxy's time limit or give a smaller --batch_size", report)
+    server.get = 413, "<html>"
+    with client(server) as rest, pytest.raises(ServerError) as failure:
+        rest.metadata()
+    report = str(failure.value.report(rest, "table"))
+    assert re.match(r"table: found a request that the server refuses \(HTTP 413.*; give a smaller --batch_size", report)
+    assert "line 2: found a pair that the server refuses (HTTP 413" in str(failure.value.report(rest, "table", 2))
 
 
 def test_the_server_may_be_below_a_path_of_a_proxy(server):

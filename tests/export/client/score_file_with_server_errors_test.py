@@ -17,6 +17,10 @@ from fake_prediction_server import Failure
 from fake_scores import expected
 from plain_or_gzipped import write
 
+from keras_encdec.export.client.connection import connect
+from keras_encdec.export.client.model_server import ModelName, ServerError
+from keras_encdec.export.client.served_scorer import ServedScorer
+
 
 def test_bytes_that_are_not_utf8_are_refused_by_the_server(client, tmp_path, out):
     table = write(tmp_path / "table", b"a ||| b ||| 1\na\xff ||| b ||| 1\n")
@@ -157,13 +161,25 @@ def test_other_errors_are_reported(client, model, many, out):
     assert os.listdir(out) == []
 
 
-def test_scores_that_are_not_finite_are_an_error(client, model, many, out):
+def test_scores_and_counts_that_cannot_be_are_an_error(client, model, many, out):
     model.outputs["log_prob"] = np.float32("nan")
     flags = [f"--input={many}", f"--output={out}/table"]
     fail(client(*flags), 1, f"{many}, line 1: found the error INTERNAL", "log_prob that is not a number")
     model.outputs["log_prob"] = []
     fail(client(*flags), 1, f"{many}, line 1: found the error INTERNAL", "(0 values of log_prob for 64 pairs)")
+    model.outputs = {"unknown_count": -1}
+    message = "(an unknown_count that is not a number of words)"
+    fail(client(*flags, "--unknown_count"), 1, f"{many}, line 1: found the error INTERNAL", message)
     assert os.listdir(out) == []
+
+
+@pytest.mark.parametrize("shape", [[1], [1 << 60], [1 << 40, 1 << 40]])
+@pytest.mark.parametrize("token_log_probs", [False, True])
+def test_values_that_do_not_fit_their_shape_are_an_error(servers, model, shape, token_log_probs):
+    model.shapes = {"log_prob": shape, "token_log_probs": shape}
+    with contextlib.closing(connect(servers["grpc"], ModelName("encdec"), 10)) as server:
+        with pytest.raises(ServerError, match="INTERNAL: found an output whose values do not fit its shape"):
+            ServedScorer(server, 0).score_pairs([(["a"], ["b"]), (["c"], ["d"])], token_log_probs=token_log_probs)
 
 
 def installed(*flags):
