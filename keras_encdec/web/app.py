@@ -5,7 +5,7 @@ import functools
 import json
 import math
 import pathlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TypeAlias
 
 from starlette.applications import Starlette
@@ -75,6 +75,10 @@ class ResponseHeaders:
         await self._app(scope, receive, with_headers)
 
 
+# Statuses that are no errors: a newer request of the same page has replaced this one, or nobody waits for the response,
+# as when the page itself closes the connection of a request that it replaces.
+REPLACED, GONE = NO_FAILURES = 409, 499
+
 PAGE_FILES = pathlib.Path(__file__).parent / "page"
 
 
@@ -114,8 +118,7 @@ def create_app(
                     response = await handler(request)
                 except asyncio.CancelledError:  # a signal ends the server
                     response = refusal(503, "The server is stopping.")
-                # 409: a newer request of the same page has replaced this one. This is not an error.
-                outcome.failed = response.status_code >= 400 and response.status_code != 409
+                outcome.failed = response.status_code >= 400 and response.status_code not in NO_FAILURES
             return response
 
         return handle
@@ -164,12 +167,15 @@ async def _respond(explorer: Explorer, computations: Computations, endpoint: End
         posted = _parsed(body)
         arguments = endpoint.arguments(posted, limits)
         key = (posted[PAGE], endpoint.name) if PAGE in posted else None
-        result = await computations.run(functools.partial(getattr(explorer, endpoint.name), **arguments), key)
+        computing = computations.run(functools.partial(getattr(explorer, endpoint.name), **arguments), key)
+        result = await _while_connected(request, computing)
     except InputError as error:
         message = str(error)
         return refusal(422, message[:1].upper() + message[1:])
     except ReplacedError:
-        return refusal(409, "A newer request of the same page replaced this one.")
+        return refusal(REPLACED, "A newer request of the same page replaced this one.")
+    except ClientDisconnect:
+        return refusal(GONE, "The client closed the connection before its response.")
     except BusyError:
         return refusal(429, "Found too many requests waiting; ask again in 1 s.", Retry_After="1")
     return JSONResponse(result)
@@ -186,6 +192,24 @@ async def _read(request: Request, max_bytes: int) -> bytes | None:
         if len(body) > max_bytes:
             return None
     return body
+
+
+async def _while_connected(request: Request, computing: Coroutine[None, None, Json]) -> Json:
+    """Waits for a result. If the client goes away first, the computation is cancelled unless it has begun.
+
+    Raises:
+        ClientDisconnect: if the client goes away.
+    """
+    result, gone = asyncio.ensure_future(computing), asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait((result, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not result.done():
+            raise ClientDisconnect
+        return result.result()
+    finally:
+        result.cancel()
+        gone.cancel()
+        await asyncio.gather(result, gone, return_exceptions=True)
 
 
 def _parsed(body: bytes) -> Json:

@@ -1,6 +1,7 @@
 """Clients that send their requests slowly, or never, at the same time as others."""
 
 import asyncio
+import concurrent.futures
 import contextlib
 import importlib
 import json
@@ -113,6 +114,28 @@ def test_a_client_that_disconnects_is_not_logged(port, caplog):
         time.sleep(0.2)
     assert asked(port) == 200
     assert caplog.messages == []
+
+
+def test_what_a_client_that_goes_away_waits_for_is_not_computed(caplog):
+    begun, go_on, computed = threading.Event(), threading.Event(), []
+
+    def score(source, target):
+        begun.set()
+        assert go_on.wait(20)
+        computed.append(source)
+        return {}
+
+    request = HEADERS + b"\r\n" + json.dumps({"source": "gone", "target": "b"}).encode().ljust(500)
+    app = create_app(types.SimpleNamespace(score=score, limits=RequestLimits()))
+    with served(app) as port, concurrent.futures.ThreadPoolExecutor() as executor:
+        first = executor.submit(asked, port)
+        assert begun.wait(20)
+        with clients(port, 3, request):
+            time.sleep(0.2)  # until the requests are waiting
+        time.sleep(0.2)  # until the server sees that their clients are gone
+        go_on.set()
+        assert first.result() == asked(port) == 200
+    assert computed == ["a", "a"] and caplog.messages == []
 
 
 def test_a_client_that_does_not_read_its_response_is_disconnected(monkeypatch):
