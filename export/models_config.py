@@ -34,7 +34,8 @@ class ModelsConfig:
     rejects the whole file if it cannot move a label, or if a label names a version that does not exist.
 
     `write` removes labels of versions that do not exist. It sets the path, platform, version policy and these two
-    labels of this model, and keeps the rest of the file except comments.
+    labels of this model, and keeps the rest of the file. Comments on lines of their own move to its beginning; others
+    are dropped.
 
     Args:
         export_dir: path of the folder of the versions.
@@ -52,10 +53,12 @@ class ModelsConfig:
         self._path = self._folder / MODELS_CONFIG
         self._file = model_server_config_pb2.ModelServerConfig()
         self._relocated: list[str] = []
+        self._comments: list[str] = []
         try:
             text = self._path.read_text(encoding="utf-8")
             text_format.Parse(text, self._file)
             self._relocated = re.findall(f"^{re.escape(_RELOCATED)}(.*)$", text, re.MULTILINE)
+            self._comments = re.findall(f"^[ \t]*(?!{re.escape(_RELOCATED)})(#.*)$", text, re.MULTILINE)
         except FileNotFoundError:
             pass
         except (text_format.ParseError, UnicodeDecodeError) as error:
@@ -121,8 +124,9 @@ class ModelsConfig:
         remaining = set(versions(self._folder)) - {without}
         for label in [label for label, version in model.version_labels.items() if version not in remaining]:
             del model.version_labels[label]
-        comments = "".join(f"{_RELOCATED}{name}\n" for name in self._relocated)
-        write_file(self._path, (comments + text_format.MessageToString(self._file)).encode())
+        comments = [*self._comments, *(f"{_RELOCATED}{name}" for name in self._relocated)]
+        text = "".join(f"{comment}\n" for comment in comments) + text_format.MessageToString(self._file)
+        write_file(self._path, text.encode())
         return self._path
 
 

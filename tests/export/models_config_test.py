@@ -127,12 +127,17 @@ def test_a_folder_belongs_to_a_single_model(quick_export, model_dir, tmp_path):
 
 def test_the_users_changes_to_the_servers_files_are_kept(quick_export, model_dir, tmp_path):
     (tmp_path / "batching_parameters.txt").write_text("max_batch_size { value: 7 }\n")
-    (tmp_path / "models.config").write_text('model_config_list { config { name: "other" base_path: "/elsewhere" } }')
-    export_model(model_dir, tmp_path, model_name="phrases")
+    others = 'model_config_list {\n  # of another team\n  config { name: "other" base_path: "/elsewhere" }\n}\n'
+    (tmp_path / "models.config").write_text(f"# édité par nous\n{others}", encoding="utf-8")
+    export_model(model_dir, tmp_path, model_name="phrases", base_path="/models/phrases")
+    for _ in range(2):
+        text = (tmp_path / "models.config").read_text(encoding="utf-8")
+        assert text.startswith("# édité par nous\n# of another team\n# --base_path was given for phrases\nmodel_config")
+        move_stable_label(tmp_path, "phrases", 1)
     assert (tmp_path / "batching_parameters.txt").read_text() == "max_batch_size { value: 7 }\n"
     assert [(c.name, c.base_path) for c in models_config(tmp_path)] == [
         ("other", "/elsewhere"),
-        ("phrases", str(tmp_path)),
+        ("phrases", "/models/phrases"),
     ]
 
     (tmp_path / "models.config").write_text("model_config_list [")
