@@ -122,7 +122,7 @@ class PairRecord(NamedTuple):
     problem: str | None
 
 
-class PairReader(RecordReader[PairRecord]):
+class PairReader(RecordReader[PairRecord], abc.ABC):
     """Base class of readers of plain text. A subclass defines `records`, and opens further files if it needs them.
 
     Args:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeVar
 
 import numpy as np
 
+from keras_encdec.errors import InputError
 from keras_encdec.formats import (
     Column,
     ColumnKind,
@@ -281,7 +282,24 @@ def scored_windows(
 ) -> Iterator[list[Record]]:
     """Yields the records of a reader in the windows that are scored together, and checks that they can hold columns."""
     known = pair_format(options.format)
-    return windows(known.check_columns(reader, columns), WINDOW_LINES, lambda record: known.group(record.raw))
+    records = _one_for_each_line(reader, known.check_columns(reader, columns))
+    return windows(records, WINDOW_LINES, lambda record: known.group(record.raw))
+
+
+def _one_for_each_line(reader: RecordReader[Record], records: Iterable[Record]) -> Iterator[Record]:
+    """Yields the records of a reader; raises InputError at its end if it has left out lines, or made several of one."""
+    lines, count = reader.lines, 0
+    before = lines.line_number
+    for record in records:
+        count += 1
+        yield record
+    if count != lines.line_number - before:
+        raise InputError(
+            f"found {count:,} records of {type(reader).__name__} for {lines.line_number - before:,} lines",
+            "expected one record for each line",
+            "yield one for blank lines and comments, too, such as that of malformed_record",
+            lines.path,
+        )
 
 
 def write_scores(

@@ -3,6 +3,7 @@
 import pytest
 
 from keras_encdec.data import open_pairs
+from keras_encdec.errors import InputError
 from keras_encdec.formats import (
     ColumnKind,
     ColumnText,
@@ -101,3 +102,24 @@ def test_a_new_format_is_scored(question, questions, tmp_path, forward_scorer):
     assert output.read_text() == (
         f"le chat ? the cat # {expected[0]:.3f} 0\nno question # none -\nla ? the dog # {expected[1]:.3f} 1\n"
     )
+
+
+def test_a_reader_that_leaves_out_lines_cannot_be_scored(question, questions, tmp_path, forward_scorer, monkeypatch):
+    from keras_encdec.scoring import score_file
+
+    def without_questions(self):
+        yield from (PairRecord(raw, "le", "the", None) for raw in self.lines if b"?" in raw)
+
+    monkeypatch.setattr(QuestionReader, "records", without_questions)
+    expected = "questions: found 2 records of QuestionReader for 3 lines, expected one record for each line; yield one"
+    with pytest.raises(InputError, match=expected):
+        score_file(forward_scorer, questions, tmp_path / "scored", format=question)
+    assert not (tmp_path / "scored").exists()
+
+
+def test_a_reader_defines_its_records(questions):
+    class Forgetful(PairReader):
+        pass
+
+    with pytest.raises(TypeError, match="abstract class Forgetful with abstract method '?records"):
+        Forgetful(questions)
