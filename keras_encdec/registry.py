@@ -52,8 +52,9 @@ class Registry(Mapping[str, Entry]):
             the entry, so that a decorator can return it.
 
         Raises:
-            ValueError: if another entry has the name.
+            ValueError: if another entry has the name, and for a name that is no text.
         """
+        self._check_name(name)
         known = self._entries.get(name, entry)
         before, now = self._defined_by(known), self._defined_by(entry)
         if known != entry and not _is_defined_again(before, now):
@@ -63,6 +64,30 @@ class Registry(Mapping[str, Entry]):
             )
         self._entries[name] = entry
         return entry
+
+    def decorator(self, name: str, base: type) -> Callable[[Entry], Entry]:
+        """Returns a decorator that registers a class.
+
+        Args:
+            name: str.
+            base: the class of which it must be a subclass.
+
+        Raises:
+            ValueError: for a name that is no text, as in a decorator without its name. The decorator raises it for
+                another class, and see `register`.
+        """
+        self._check_name(name)
+
+        def register_class(entry: Entry) -> Entry:
+            if not (isinstance(entry, type) and issubclass(entry, base)):
+                raise ValueError(f"found the {self._kind} {entry!r}, expected a subclass of {base.__name__}")
+            return self.register(name, entry)
+
+        return register_class
+
+    def _check_name(self, name: object) -> None:
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"found {name!r} in place of the name of a new {self._kind}, expected a text")
 
     @property
     def choices(self) -> list[str]:

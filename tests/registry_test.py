@@ -63,6 +63,25 @@ def test_a_class_that_is_defined_again_replaces_its_earlier_definition():
         registry.register("red", int)
 
 
+def test_a_decorator_registers_subclasses_under_a_name():
+    registry = Registry("number")
+
+    @registry.decorator("truth", int)
+    class Truth(int):
+        pass
+
+    assert registry["truth"] is Truth
+    with pytest.raises(ValueError, match="found the number <class 'str'>, expected a subclass of int"):
+        registry.decorator("text", int)(str)
+    for name in (Truth, None, ""):  # such as @registry.decorator without its arguments
+        expected = re.escape(f"found {name!r} in place of the name of a new number, expected a text")
+        with pytest.raises(ValueError, match=expected):
+            registry.decorator(name, int)
+        with pytest.raises(ValueError, match=expected):
+            registry.register(name, Truth)
+    assert list(registry) == ["truth"]
+
+
 def test_an_entry_can_be_removed(colours):
     colours.unregister("red")
     assert list(colours) == ["blue"]

@@ -13,8 +13,10 @@ def register_format(new_format: PairFormat) -> PairFormat:
     """Makes a format, an instance of a subclass of PairFormat, available by its name, and returns it.
 
     Raises:
-        ValueError: if another format has the name.
+        ValueError: if another format has the name, and for an object that is no format, such as its class.
     """
+    if not isinstance(new_format, PairFormat):
+        raise ValueError(f"found the format {new_format!r}, expected an instance of a subclass of PairFormat")
     return FORMATS.register(new_format.name, new_format)
 
 

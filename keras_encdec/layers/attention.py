@@ -1,6 +1,5 @@
 """Attention to the positions of a source: the base class, the registry of its kinds, global and local attention."""
 
-import functools
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -192,9 +191,9 @@ def register_attention(name: str) -> Callable[[type[Attention]], type[Attention]
         name: str. Its name in configurations.
 
     Raises:
-        ValueError: for a name that another class has.
+        ValueError: for a name that another class has, and for a class that is no `Attention`.
     """
-    return functools.partial(ATTENTIONS.register, name)
+    return ATTENTIONS.decorator(name, Attention)
 
 
 def attention_class(name: str) -> type[Attention]:

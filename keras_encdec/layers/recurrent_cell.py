@@ -1,6 +1,5 @@
 """Recurrent cells: the base classes of cells and of their steps, the registry, the plain cell and the LSTM."""
 
-import functools
 from collections.abc import Callable, Iterator
 from typing import ClassVar
 
@@ -192,9 +191,9 @@ def register_cell(name: str) -> Callable[[type[RecurrentCell]], type[RecurrentCe
         name: str. Its name in configurations.
 
     Raises:
-        ValueError: for a name that another class has.
+        ValueError: for a name that another class has, and for a class that is no `RecurrentCell`.
     """
-    return functools.partial(CELLS.register, name)
+    return CELLS.decorator(name, RecurrentCell)
 
 
 def recurrent_cell_class(name: str) -> type[RecurrentCell]:

@@ -309,18 +309,23 @@ MODELS: Registry[type[TranslationModel]] = Registry("architecture")
 def register_model(name: str) -> Callable[[type[TranslationModel]], type[TranslationModel]]:
     """A decorator that registers a model class, so that commands can train it and presets can name it.
 
-    It also registers the class's `config_class` and `has_source` with `register_architecture`.
+    It also registers the class's `config_class` and `has_source` with `register_architecture`, and the class with Keras
+    unless `keras.saving.register_keras_serializable` has, so that its saved models can be loaded.
 
     Args:
         name: str. The value of `encdec-train --architecture` that chooses the model.
 
     Raises:
-        ValueError: for a name that another class has.
+        ValueError: for a name that another class has, and for a class that is no `TranslationModel`.
     """
+    register_class = MODELS.decorator(name, TranslationModel)
 
     def register(cls: type[TranslationModel]) -> type[TranslationModel]:
+        register_class(cls)
+        if keras.saving.get_registered_name(cls) == cls.__name__:  # Keras does not know it yet, and could not load it
+            keras.saving.register_keras_serializable(package=name)(cls)
         register_architecture(Architecture(name, cls.config_class, cls.has_source))
-        return MODELS.register(name, cls)
+        return cls
 
     return register
 

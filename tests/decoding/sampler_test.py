@@ -125,6 +125,8 @@ def test_a_registered_sampler_generates_by_its_name():
     assert [*registered_samplers()] == ["beam", "greedy", "sample"]
     with pytest.raises(ValueError, match=r"inputs \[\] of the sampler 'draws', expected .seed. among"):
         register_sampler("draws", RandomSampler)
+    with pytest.raises(ValueError, match=r"found the sampler GreedySampler\(.*\), expected a subclass of Sampler"):
+        register_sampler("greediest", GreedySampler())
 
 
 def test_the_samplers_of_the_package_are_served():

@@ -35,6 +35,8 @@ def test_two_formats_cannot_have_the_same_name():
     assert register_format(pair_format("tsv")) is pair_format("tsv")
     with pytest.raises(ValueError, match="found the format 'tsv' registered already .*, expected a new name"):
         register_format(OtherTsv())
+    with pytest.raises(ValueError, match=r"found the format <class .*OtherTsv'>, expected an instance of a subclass"):
+        register_format(OtherTsv)
 
 
 def test_a_format_is_registered_again_when_a_cell_of_a_notebook_runs_again():

@@ -12,6 +12,7 @@ from keras_encdec.architectures.architecture_registry import ARCHITECTURES, arch
 from keras_encdec.configuration import Configuration
 from keras_encdec.decoding import Generator
 from keras_encdec.models import RecurrentLanguageModel, RNNEncoderDecoder, model_class, register_model, to_symbols
+from keras_encdec.models.rnn_encoder_decoder import RNNEncoder
 from keras_encdec.models.translation_model import MODELS
 from keras_encdec.scoring import Scorer
 
@@ -26,6 +27,23 @@ def test_the_name_of_another_model_is_refused():
     with pytest.raises(ValueError, match="found the architecture 'cslm' registered already"):
         register_model("cslm")(OtherModel)
     assert model_class("encdec") is RNNEncoderDecoder
+    with pytest.raises(ValueError, match=r"found the architecture <class .*RNNEncoder'>, expected a subclass of "):
+        register_model("mine")(RNNEncoder)
+    with pytest.raises(ValueError, match=r"OtherModel'> in place of the name of a new architecture, expected a text"):
+        register_model(OtherModel)
+
+
+def test_a_registered_model_can_be_loaded(tmp_path):
+    class Mine(RNNEncoderDecoder):
+        """Without `keras.saving.register_keras_serializable`, and in no module that Keras could import."""
+
+    try:
+        model = register_model("mine")(Mine)(3, 4, embedding_dim=2, units=2, maxout_units=2, output_rank=2)
+        model.save(tmp_path / "mine.keras")
+        assert type(keras.saving.load_model(tmp_path / "mine.keras")) is Mine
+    finally:
+        MODELS.unregister("mine")
+        ARCHITECTURES.unregister("mine")
 
 
 def test_a_model_and_its_configuration_may_be_defined_again():
