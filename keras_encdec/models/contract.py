@@ -1,6 +1,7 @@
 """The contract of encoders and decoders, which search, scoring and export rely on."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import keras
@@ -49,6 +50,30 @@ class TensorSpec:
     def with_time(self, steps: int) -> tuple[int, ...]:
         """Returns the shape for a number of source positions."""
         return tuple(steps if size is None else size for size in self.shape)
+
+
+def check_specs(part: str, tensors: Mapping[str, Tensor], specs: Mapping[str, TensorSpec]) -> None:
+    """Raises ValueError unless tensors have the names, shapes and dtypes that an encoder or a decoder declares.
+
+    Code that keeps tensors in tables, such as the scorer, would cut their values to the declared dtype.
+
+    Args:
+        part: str. What they are: "encoded", "state" or "memory", which the property `{part}_spec` declares.
+        tensors: dict of tensors, one row per source or hypothesis.
+        specs: dict of TensorSpec.
+    """
+    if not isinstance(tensors, Mapping) or tensors.keys() != specs.keys():
+        found = [*tensors] if isinstance(tensors, Mapping) else type(tensors)
+        raise ValueError(f"found {found} as {part}, expected a dict of {[*specs]}, the names in {part}_spec")
+    for name, spec in specs.items():
+        shape, dtype = tuple(tensors[name].shape), keras.backend.standardize_dtype(tensors[name].dtype)
+        sizes = zip(shape[1:], spec.shape, strict=False)
+        fits = len(shape) == len(spec.shape) + 1 and all(None in pair or len({*pair}) == 1 for pair in sizes)
+        if not fits or dtype != (spec.dtype or dtype) or not spec.dtype and "float" not in dtype:
+            raise ValueError(
+                f"found {name!r} in {part} of shape {shape} and dtype {dtype}, expected {(None, *spec.shape)} and "
+                f"{spec.dtype or 'a float'}, as {part}_spec declares"
+            )
 
 
 class ModelSide(NamedWeights):

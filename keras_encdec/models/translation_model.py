@@ -22,7 +22,7 @@ from keras_encdec.backend.variable_copies import VariableCopies
 from keras_encdec.configuration import Configuration
 from keras_encdec.layers.initializers import checked_size
 from keras_encdec.model_config import WEIGHTS, model_path
-from keras_encdec.models.contract import Decoder, Encoder
+from keras_encdec.models.contract import Decoder, Encoder, check_specs
 from keras_encdec.models.likelihood_model import LikelihoodModel
 from keras_encdec.models.log_probs import (
     SPECIAL_IDS,
@@ -210,13 +210,16 @@ class TranslationModel(LikelihoodModel):
             "summary" `(batch, units)`.
 
         Raises:
-            ValueError: for an array that does not hold such ids.
+            ValueError: for an array that does not hold such ids; and for an encoder that returns other tensors than it
+                declares.
         """
         rare_words = sum(group.shape[0] for group in characters)
-        ids = self._source_ids(source, rare_words)
-        if self.encoder.reader is None:
-            return self.encoder(ids)
-        return self.encoder(ids, self.encoder.reader.read([ops.convert_to_tensor(group) for group in characters]))
+        given = [self._source_ids(source, rare_words)]
+        if self.encoder.reader is not None:
+            given.append(self.encoder.reader.read([ops.convert_to_tensor(group) for group in characters]))
+        encoded = self.encoder(*given)
+        check_specs("encoded", encoded, self.encoder.encoded_spec)
+        return encoded
 
     @without_gradients
     def start(self, source: Tensor, characters: Sequence[Tensor] = ()) -> tuple[State, Memory]:
@@ -228,8 +231,14 @@ class TranslationModel(LikelihoodModel):
 
         Returns:
             tuple: the decoder's first state, and its memory of the source; see `Decoder`.
+
+        Raises:
+            ValueError: see `encode`; and for a decoder that returns other tensors than it declares.
         """
-        return self.decoder.start(self.encode(source, characters))
+        state, memory = self.decoder.start(self.encode(source, characters))
+        check_specs("state", state, self.decoder.state_spec)
+        check_specs("memory", memory, self.decoder.memory_spec)
+        return state, memory
 
     def quantize(self, *args: object, **arguments: object) -> None:
         """Raises ValueError: encoders and decoders read matrices, which Keras would replace by integers with scales."""

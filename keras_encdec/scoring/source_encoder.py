@@ -12,7 +12,7 @@ from keras_encdec.backend.loops import counted_loop
 from keras_encdec.backend.operations import store_rows, take_rows
 from keras_encdec.backend.types import Memory, State, Tensor
 from keras_encdec.data.rare_word_batches import local_sources
-from keras_encdec.models.contract import TensorSpec
+from keras_encdec.models.contract import TensorSpec, check_specs
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.models.word_tables import NO_TABLES, WordTables, looking_up, tables_of
 from keras_encdec.scoring.prefix_tree import NodeBatches, PrefixTree, largest_batch
@@ -175,6 +175,7 @@ class _PrefixTreeCall(keras.layers.Layer):
     def __init__(self, model: TranslationModel) -> None:
         super().__init__(name="prefix_tree_encoder", dtype=model.dtype_policy)
         self.encoder, self.decoder = model.encoder, model.decoder
+        self._specs = model.decoder.state_spec, model.decoder.memory_spec
         self.built = True
 
     def call(
@@ -185,14 +186,15 @@ class _PrefixTreeCall(keras.layers.Layer):
         def body(batch: Tensor, *tables: State) -> list[State]:
             state = {name: ops.take(table, lasts[batch] + 1, axis=0) for name, table in states.items()}
             started = self.decoder.start(self.encoder.finish(state))
+            for part, tensors, specs in zip(("state", "memory"), started, self._specs, strict=True):
+                check_specs(part, tensors, specs)
             return [
                 {name: store_rows(rows, batch * size, new[name]) for name, rows in table.items()}
                 for table, new in zip(tables, started, strict=True)
             ]
 
         rows = lasts.shape[0] * size
-        tables = self._zeros(rows, self.decoder.state_spec), self._zeros(rows, self.decoder.memory_spec)
-        state, memory = counted_loop(body, last_batches, *tables)
+        state, memory = counted_loop(body, last_batches, *(self._zeros(rows, specs) for specs in self._specs))
         return state, memory
 
     def _states(self, ids: Tensor, parents: Tensor, batches: Tensor) -> State:
@@ -202,6 +204,7 @@ class _PrefixTreeCall(keras.layers.Layer):
         def body(batch: Tensor, tables: State) -> list[State]:
             state = {name: take_rows(table, parents[batch] + 1) for name, table in tables.items()}
             state = self.encoder.step(ids[batch], state)
+            check_specs("state", state, self.encoder.state_spec)
             return [{name: store_rows(table, 1 + batch * size, state[name]) for name, table in tables.items()}]
 
         tables = self._zeros(1 + ids.shape[0] * size, self.encoder.state_spec)

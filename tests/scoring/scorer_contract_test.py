@@ -1,5 +1,7 @@
 """Scoring a model that keeps the decoder contract and is unlike any in the package."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from keras import ops
@@ -9,6 +11,9 @@ from toy_contract import expected_log_probs, window_model
 
 from keras_encdec.data import pad
 from keras_encdec.decoding import BeamSampler, Generator
+from keras_encdec.models import RNNEncoderDecoder
+from keras_encdec.models.contract import TensorSpec
+from keras_encdec.models.rnn_encoder_decoder import RNNDecoder
 from keras_encdec.scoring import Scorer, scorer
 
 
@@ -57,6 +62,48 @@ def test_scores_are_those_of_the_definition_whatever_they_are_scored_with(model,
         np.testing.assert_allclose(found, expected_log_probs(model, source, target), atol=1e-4)
     alone = several.score(pairs[5:6])
     assert alone[0] == pytest.approx(tokens[5].sum(), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("part", "spec", "message"),
+    [
+        ("memory", {}, r"found \['annotations', 'mask'\] as memory, expected a dict of \[\], the names in memory_spec"),
+        ("encoded", {"mask": TensorSpec((None,), time_axis=1)}, "found .* as encoded, expected a dict of .'mask'.,"),
+        (
+            "state",
+            {"window": TensorSpec((2,), "int32")},
+            r"'window' in state of .*3\) and .*, expected \(None, 2\) and int32",
+        ),
+        (
+            "state",
+            {"window": TensorSpec((3,))},
+            "'window' in state .* dtype int32, expected .*a float, as state_spec decl",
+        ),
+        (
+            "state",
+            {"attention": TensorSpec((None,), "int32", 1)},
+            "'attention' in state .* dtype float32, expected .*int32",
+        ),
+    ],
+)
+def test_what_a_model_computes_must_be_what_it_declares(part, spec, message, uncompiled):
+    """Scores would be wrong without an error, as tables cut their values to integers."""
+    model = window_model()
+    side = type(model.encoder if part == "encoded" else model.decoder)
+    given = getattr(side, f"{part}_spec")
+    declared = property(lambda side: spec if part != "state" else {**given.fget(side), **spec})
+    with mock.patch.object(side, f"{part}_spec", declared), pytest.raises(ValueError, match=message):
+        Scorer(model).score(random_pairs(3))
+
+
+def test_a_decoder_after_an_incremental_encoder_must_compute_what_it_declares(uncompiled):
+    model = RNNEncoderDecoder(6, 7, embedding_dim=2, units=2, maxout_units=2, output_rank=2)
+    integers = property(lambda decoder: {"hidden": TensorSpec((2,), "int32")})
+    expected = (
+        r"found 'hidden' in state of shape .*2\) and dtype float32, expected .* and int32, as state_spec declares"
+    )
+    with mock.patch.object(RNNDecoder, "state_spec", integers), pytest.raises(ValueError, match=expected):
+        Scorer(model).score(random_pairs(3))
 
 
 def test_a_decoder_without_a_state_is_scored_and_searched():
