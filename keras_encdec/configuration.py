@@ -233,7 +233,14 @@ class Configuration:
 
     @classmethod
     def hyperparameters(cls) -> Iterator[Hyperparameter]:
-        """Yields the declared fields, in order."""
+        """Yields the declared fields, in order.
+
+        Raises:
+            TypeError: for a class that is no dataclass of its own, whose fields would have no values.
+        """
+        if forgotten := [name for name, value in vars(cls).items() if isinstance(value, dataclasses.Field)]:
+            decorator = "@dataclasses.dataclass(frozen=True)"
+            raise TypeError(f"found {cls.__name__} with the field {forgotten[0]!r} without {decorator}, expected it")
         hints = typing.get_type_hints(cls)
         for field in dataclasses.fields(cls):
             if "help" not in field.metadata:

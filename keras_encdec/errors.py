@@ -158,3 +158,14 @@ def explained(path: FilePath, doing: str, line: int | None = None) -> Iterator[N
         system = (f"found a system error ({error.strerror or error})", "check the disk and the path")
         found, remedy = EXPLANATIONS.get(error.errno or 0, system)
         raise InputError(f"{found} when trying {doing}", "", remedy, path=path, line=line) from error
+
+
+def not_defined(part: object, name: str) -> NotImplementedError:
+    """Makes the error of a base class for a method or property that a subclass has to define.
+
+    Example:
+
+    >>> not_defined(1, "step")
+    NotImplementedError('found int without step, expected a class that defines it')
+    """
+    return NotImplementedError(f"found {type(part).__name__} without {name}, expected a class that defines it")

@@ -10,6 +10,7 @@ import numpy as np
 from keras_encdec.backend.operations import ops
 from keras_encdec.backend.types import SearchState, Tensor
 from keras_encdec.configuration import Configuration, ConfigurationError
+from keras_encdec.errors import not_defined
 from keras_encdec.text.vocabulary import END, PADDING, UNKNOWN
 
 # Help of the option `suppress_unknown` of the samplers that have it.
@@ -167,7 +168,7 @@ class Sampler(Configuration):
         Returns:
             integer tensor `(sources * rows,)`.
         """
-        raise NotImplementedError
+        raise not_defined(self, "choose")
 
     def allowed(self, log_probs: Tensor, end: bool) -> Tensor:
         """Sets the log-probabilities of the words that may not follow to -inf.
@@ -205,4 +206,4 @@ class Sampler(Configuration):
         Returns:
             float32 array `(steps, rows)` of numbers from [0, 1). The first rows do not depend on the number of steps.
         """
-        raise NotImplementedError
+        raise not_defined(self, "draws")

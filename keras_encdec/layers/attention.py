@@ -9,6 +9,7 @@ from keras import ops
 from keras_encdec.architectures.configurations import ATTENTIONS
 from keras_encdec.backend.operations import wide_dtype
 from keras_encdec.backend.types import Shape, Tensor
+from keras_encdec.errors import not_defined
 from keras_encdec.layers.attention_step import (
     SCORES,
     AttentionStep,
@@ -112,7 +113,7 @@ class Attention(keras.layers.Layer):
             tuple: the window, a boolean tensor that broadcasts to `(batch, steps, source_time)`, false on padding; and
             the factor, a float tensor of that shape, or `None` for 1.
         """
-        raise NotImplementedError
+        raise not_defined(self, "window")
 
     def attention_weights(self, queries: Tensor, keys: Tensor, mask: Tensor, positions: Tensor | None = None) -> Tensor:
         """Computes the weights a_t.
@@ -278,7 +279,7 @@ class LocalAttention(Attention):
         Returns:
             float tensor `(batch, steps)`, 0 or more.
         """
-        raise NotImplementedError
+        raise not_defined(self, "centers")
 
     def window(self, queries: Tensor, mask: Tensor, positions: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         centers = self.centers(queries, last_position(mask, self.weights_dtype), positions)

@@ -10,6 +10,7 @@ from keras_encdec.architectures.configurations import CELLS
 from keras_encdec.backend.gradients import product, summed_product
 from keras_encdec.backend.operations import as_tensor
 from keras_encdec.backend.types import Shape, State, Structure, Tensor
+from keras_encdec.errors import not_defined
 from keras_encdec.layers.initializers import checked_size, fresh, published_normal
 
 
@@ -40,7 +41,7 @@ class RecurrentStep:
         Returns:
             tuple: the new state, and a structure of tensors for `backward`.
         """
-        raise NotImplementedError
+        raise not_defined(self, "forward")
 
     def backward(
         self, d_state: Structure, state: Structure, saved: Structure, parameters: Structure
@@ -57,7 +58,7 @@ class RecurrentStep:
             tuple: the gradients of the inputs and of the state before the step, in their structures, with `None` for
             tensors without a float dtype; and a structure of tensors `(batch, ...)` for `parameter_gradients`.
         """
-        raise NotImplementedError
+        raise not_defined(self, "backward")
 
     def parameter_gradients(self, factors: Structure) -> Structure:
         """Computes the gradients of the parameters, summed over all steps; here that of the only one, a matrix.

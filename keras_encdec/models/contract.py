@@ -11,6 +11,7 @@ from keras import ops
 from keras_encdec.backend.gradients import product
 from keras_encdec.backend.operations import take_rows
 from keras_encdec.backend.types import Encoded, Memory, Shape, State, Tensor
+from keras_encdec.errors import not_defined
 from keras_encdec.layers.recurrence import run_recurrence
 from keras_encdec.models.log_probs import next_log_probs
 from keras_encdec.models.symbols import NamedWeights
@@ -86,11 +87,11 @@ class ModelSide(NamedWeights):
 
     def word_layers(self) -> list[keras.layers.Layer]:
         """Returns the layers whose weights `word_tables` depends on."""
-        raise NotImplementedError
+        raise not_defined(self, "word_layers")
 
     def word_tables(self) -> list[Tensor]:
         """Computes what depends on a word alone, for all words: tensors `(vocabulary_size, ...)`."""
-        raise NotImplementedError
+        raise not_defined(self, "word_tables")
 
 
 class Decoder(ModelSide):
@@ -142,12 +143,12 @@ class Decoder(ModelSide):
     @property
     def state_spec(self) -> dict[str, TensorSpec]:
         """Name, shape and dtype of each tensor of the state."""
-        raise NotImplementedError
+        raise not_defined(self, "state_spec")
 
     @property
     def memory_spec(self) -> dict[str, TensorSpec]:
         """Name, shape, dtype and source time axis of each tensor of the memory."""
-        raise NotImplementedError
+        raise not_defined(self, "memory_spec")
 
     # A property, not an attribute of the class, which would hide a layer of the same name under PyTorch.
     @property
@@ -161,7 +162,7 @@ class Decoder(ModelSide):
     @property
     def output_weights(self) -> tuple[Tensor, Tensor]:
         """The output matrix `(feature_width, vocabulary_size)` and its bias `(vocabulary_size,)`."""
-        raise NotImplementedError
+        raise not_defined(self, "output_weights")
 
     def start(self, encoded: Encoded) -> tuple[State, Memory]:
         """Computes the first state and the memory.
@@ -172,7 +173,7 @@ class Decoder(ModelSide):
         Returns:
             tuple: the first state and the memory, dicts of tensors, one row per source.
         """
-        raise NotImplementedError
+        raise not_defined(self, "start")
 
     def advance(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> State:
         """Computes the next state.
@@ -187,7 +188,7 @@ class Decoder(ModelSide):
         Returns:
             dict of tensors, as described by `state_spec`.
         """
-        raise NotImplementedError
+        raise not_defined(self, "advance")
 
     def features(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> Tensor:
         """Computes the input of the output matrix, from the state that `advance` returned.
@@ -197,7 +198,7 @@ class Decoder(ModelSide):
         Returns:
             float tensor `(rows, feature_width)`.
         """
-        raise NotImplementedError
+        raise not_defined(self, "features")
 
     def spelling_state(self, state: State, memory: Memory, source_of_row: Tensor | None = None) -> Tensor:
         """Computes the first state of the `speller` for a word predicted as unknown; only with a `speller`.
@@ -209,7 +210,7 @@ class Decoder(ModelSide):
         Returns:
             float tensor `(rows, speller.units)`.
         """
-        raise NotImplementedError
+        raise not_defined(self, "spelling_state")
 
     def word_products(self, words: Tensor) -> Tensor:
         """Computes the terms of each word in the sum over a context, at each position; only with a `context_sum_width`.
@@ -220,7 +221,7 @@ class Decoder(ModelSide):
         Returns:
             float tensor `(context_length, words, context_sum_width)`.
         """
-        raise NotImplementedError
+        raise not_defined(self, "word_products")
 
     def features_of_sums(self, sums: Tensor) -> Tensor:
         """Computes the features from sums of `word_products` over a context; only with a `context_sum_width`.
@@ -231,7 +232,7 @@ class Decoder(ModelSide):
         Returns:
             float tensor `(rows, feature_width)`.
         """
-        raise NotImplementedError
+        raise not_defined(self, "features_of_sums")
 
     def step(
         self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None
@@ -372,12 +373,12 @@ class Encoder(ModelSide):
     @property
     def encoded_spec(self) -> dict[str, TensorSpec]:
         """Name, shape and dtype of each tensor of `encoded`."""
-        raise NotImplementedError
+        raise not_defined(self, "encoded_spec")
 
     @property
     def state_spec(self) -> dict[str, TensorSpec]:
         """Name, shape and dtype of each tensor of an incremental encoder's state, which starts at zero."""
-        raise NotImplementedError
+        raise not_defined(self, "state_spec")
 
     def step(self, ids: Tensor, state: State) -> State:
         """Computes the state of an incremental encoder after one more id.
@@ -386,8 +387,8 @@ class Encoder(ModelSide):
             ids: integer tensor `(rows,)`, without padding.
             state: dict of tensors, one row per id.
         """
-        raise NotImplementedError
+        raise not_defined(self, "step")
 
     def finish(self, state: State) -> Encoded:
         """Computes `encoded` from the state of an incremental encoder after the end of sequence."""
-        raise NotImplementedError
+        raise not_defined(self, "finish")

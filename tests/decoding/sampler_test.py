@@ -12,6 +12,7 @@ from keras_encdec.decoding import (
     Generator,
     GreedySampler,
     RandomSampler,
+    Sampler,
     register_sampler,
     registered_samplers,
     sampler_registry,
@@ -104,6 +105,11 @@ def test_a_row_grows_until_it_ends_and_is_then_kept():
     choice, search = sampler.step(ops.convert_to_tensor(log_probs[[1, 0, 0]]), search)
     assert ops.convert_to_numpy(choice.words)[:, 0].tolist() == [END, PADDING, PADDING]
     assert ops.convert_to_numpy(choice.kept)[:, 0].tolist() == [1, 0, 0]
+
+
+def test_a_sampler_defines_how_it_chooses():
+    with pytest.raises(NotImplementedError, match="found Sampler without choose, expected a class that defines it"):
+        Sampler().choose(None, {})
 
 
 def test_a_registered_sampler_generates_by_its_name():

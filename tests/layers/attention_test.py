@@ -111,3 +111,5 @@ def test_a_kind_of_attention_is_a_window():
     assert ["none", *attention_names()] == ATTENTIONS.choices
     context = FirstWord("dot")(QUERIES, ANNOTATIONS)
     np.testing.assert_allclose(numpy(context), np.repeat(ANNOTATIONS[:, :1], 4, axis=1), atol=1e-6)
+    with pytest.raises(NotImplementedError, match="found Attention without window, expected a class that defines it"):
+        Attention("dot").window(QUERIES, None)

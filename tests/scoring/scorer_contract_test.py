@@ -11,7 +11,7 @@ from toy_contract import expected_log_probs, window_model
 
 from keras_encdec.data import pad
 from keras_encdec.decoding import BeamSampler, Generator
-from keras_encdec.models import RNNEncoderDecoder
+from keras_encdec.models import Decoder, RNNEncoderDecoder
 from keras_encdec.models.contract import TensorSpec
 from keras_encdec.models.rnn_encoder_decoder import RNNDecoder
 from keras_encdec.scoring import Scorer, scorer
@@ -93,6 +93,14 @@ def test_what_a_model_computes_must_be_what_it_declares(part, spec, message, unc
     given = getattr(side, f"{part}_spec")
     declared = property(lambda side: spec if part != "state" else {**given.fget(side), **spec})
     with mock.patch.object(side, f"{part}_spec", declared), pytest.raises(ValueError, match=message):
+        Scorer(model).score(random_pairs(3))
+
+
+@pytest.mark.parametrize("name", ["start", "state_spec", "output_weights"])
+def test_a_decoder_that_lacks_a_part_of_the_contract_is_named(name, uncompiled):
+    model = window_model()
+    missing = mock.patch.object(type(model.decoder), name, getattr(Decoder, name))
+    with missing, pytest.raises(NotImplementedError, match=f"found WindowDecoder without {name}, expected a class"):
         Scorer(model).score(random_pairs(3))
 
 

@@ -150,6 +150,12 @@ class Options(Configuration):
     names: str | None = hyperparameter(None, "With a table.", needs="table")
 
 
+def test_a_field_of_a_class_without_the_decorator_is_an_error(monkeypatch):
+    monkeypatch.setattr(Options, "lines", hyperparameter(3, "As in a subclass without it."), raising=False)
+    with pytest.raises(TypeError, match=r"found Options with the field 'lines' without @dataclasses.dataclass\(frozen"):
+        Options()
+
+
 def test_an_option_is_refused_without_the_option_that_it_needs():
     for allowed in ({}, {"table": "t"}, {"table": "t", "words": 0, "names": "n"}, {"names": ""}):
         Options(**allowed)
