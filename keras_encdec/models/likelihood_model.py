@@ -9,7 +9,7 @@ from keras import ops
 from keras_encdec.backend.training_step import portable_compile_config
 from keras_encdec.backend.types import Structure, Tensor
 from keras_encdec.models.gradient_clipping import GradientNorms, exact_clipping
-from keras_encdec.models.log_probs import SPECIAL_IDS, check_training_arrays, sequence_log_probs
+from keras_encdec.models.log_probs import SPECIAL_IDS, check_training_arrays, id_tensor, sequence_log_probs
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
@@ -203,6 +203,19 @@ class LikelihoodModel(keras.Model):
         self._check_pairs(x, y, arguments.get("sample_weight"))
         return super().evaluate(x, y, *args, **arguments)
 
+    def predict(self, x: Structure, *args: object, **arguments: object) -> Structure:
+        """Computes token log-probabilities, see `keras.Model.predict`.
+
+        Args:
+            x: the pairs, see `fit`; the targets may lack their ends.
+            *args, **arguments: further arguments of `keras.Model.predict`.
+
+        Raises:
+            ValueError: for arrays that do not hold ids of the model.
+        """
+        self._check_ids(x)
+        return super().predict(x, *args, **arguments)
+
     def train_on_batch(
         self,
         x: Structure,
@@ -222,6 +235,20 @@ class LikelihoodModel(keras.Model):
         """Computes the loss and the metrics of a batch, see `keras.Model.test_on_batch` and `train_on_batch`."""
         self._check_batch(x, y)
         return super().test_on_batch(x, y, *args, **arguments)
+
+    def predict_on_batch(self, x: Structure) -> Structure:
+        """Computes token log-probabilities of a batch, see `keras.Model.predict_on_batch` and `predict`."""
+        self._check_ids(x)
+        return super().predict_on_batch(x)
+
+    def _check_ids(self, x: Structure) -> None:
+        """Raises ValueError for ids that the model does not have; those of a batch with characters are not checked."""
+        if self.character_weights or not (hasattr(x, "shape") or isinstance(x, dict | tuple | list)):
+            return
+        source, target = self.sides(x)
+        if self.has_source:
+            id_tensor("source", source, self.source_words + SPECIAL_IDS)
+        id_tensor("target", target, self.target_words + SPECIAL_IDS)
 
     def _check_batch(self, x: Structure, y: Tensor | None) -> None:
         """Checks a single batch, which is not split, so that it may contain characters; their ids are not checked."""

@@ -197,6 +197,11 @@ def test_ids_out_of_range_are_refused(wrong, sentence):
             call(wrong, ids)
         with pytest.raises(ValueError, match=sentence.format("target")):
             call(ids, wrong)
+    for call in (model.predict, model.predict_on_batch):  # with JAX, they would return NaN
+        with pytest.raises(ValueError, match=sentence.format("source")):
+            call({"source": wrong, "target": ids})
+        with pytest.raises(ValueError, match=sentence.format("target")):
+            call({"source": ids, "target": wrong})
     for call in (model.encode, model.start):
         with pytest.raises(ValueError, match=sentence.format("source")):
             call(wrong)
