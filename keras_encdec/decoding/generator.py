@@ -76,7 +76,12 @@ class Generator:
             raise ValueError("found models that spell unknown words and models that do not, expected only one kind")
         self._speller = UnknownSpeller(ensemble, spelling_rules) if all(spells) else None
         self._batches = SearchBatches(models[0].source_words + FIRST_WORD, models[0].target_words + FIRST_WORD)
+        self._arguments = models, weights, average, dtype, spelling_rules
         self._side_by_side = SIDE_BY_SIDE[backend_name()] if on_cpu() and available_processors() > 1 else 1
+
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        """Pickles the arguments: the process that reads them compiles its own functions."""
+        return type(self), self._arguments
 
     def generate(
         self,

@@ -77,7 +77,7 @@ class Scorer:
     def __init__(self, model: TranslationModel, dtype: str | None = None) -> None:
         if dtype is not None and dtype not in DTYPES:
             raise ValueError(f"found dtype={dtype!r}, expected {' or '.join(map(repr, DTYPES))}")
-        self.model = model
+        self.model, self._dtype = model, dtype
         self._computed = ModelInDtype(model, dtype)
         computed = self._computed.model
         self._word_tables = WordTableCache([computed])
@@ -102,6 +102,10 @@ class Scorer:
         self._ngrams = None
         if decoder.context_length is not None and not model.has_source:
             self._ngrams = NgramScorer(computed, decoder.context_length, self._in_order)
+
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        """Pickles the arguments: the process that reads them compiles its own functions."""
+        return type(self), (self.model, self._dtype)
 
     def close(self) -> None:
         """Cancels pending computations: calls in other threads fail, and so do later ones."""

@@ -37,13 +37,12 @@ class Tokenizer:
 
     def __init__(self, lowercase: bool = False) -> None:
         try:
-            import tensorflow_text
+            import tensorflow_text  # noqa: F401
         except ImportError as error:
             raise ImportError(
                 "Tokenizing raw text needs tensorflow-text, which is not installed or has no build for "
                 "this platform: install it, or give text that is already tokenized."
             ) from error
-        self._text = tensorflow_text
         self.lowercase = lowercase
 
     def __call__(self, lines: "tf.Tensor | Sequence[str | bytes]") -> "tf.Tensor":
@@ -56,11 +55,12 @@ class Tokenizer:
             string tensor `(n,)`: the tokens of each line, separated by single spaces.
         """
         import tensorflow as tf
+        import tensorflow_text
 
-        lines = self._text.normalize_utf8(tf.convert_to_tensor(lines, tf.string), "NFKC")
+        lines = tensorflow_text.normalize_utf8(tf.convert_to_tensor(lines, tf.string), "NFKC")
         lines = tf.strings.regex_replace(lines, "[\u2018\u2019]", "'")
         if self.lowercase:
-            lines = self._text.case_fold_utf8(lines)
+            lines = tensorflow_text.case_fold_utf8(lines)
         lines = tf.strings.regex_replace(lines, r"([\p{P}\p{S}])", r" \1 ")
         # WhitespaceTokenizer of tensorflow-text is not used because it separates the two bytes of U+0085.
         return tf.strings.strip(tf.strings.regex_replace(lines, r"[\p{Z}\p{Cc}]+", " "))

@@ -1,5 +1,6 @@
 """Spelling of the unknown words of generated targets."""
 
+import pickle
 import unicodedata
 
 import hybrid_oracle
@@ -146,6 +147,7 @@ def test_words_of_the_shortlist_are_never_spelled(sampler, model, generator):
     free = spelled_words(characters, sampler, generator)
     with uncompiled():
         ruled = Generator(model, spelling_rules=SpellingRules(characters, free))
+        ruled = pickle.loads(pickle.dumps(ruled))
     others = spelled_words(characters, sampler, ruled)
     assert others and not others & free
 

@@ -1,6 +1,7 @@
 """Pairs of words scored by a model directory: only what is requested is computed."""
 
 import contextlib
+import pickle
 
 import numpy as np
 import pytest
@@ -51,6 +52,13 @@ def test_a_dry_run_gives_scores_of_the_same_shapes(model_dir):
         assert not any(row.any() for row in getattr(scores, name))
     nothing = scorer.score_pairs(PAIRS)
     assert not any((nothing.token_log_probs, nothing.unknown_count, nothing.attention))
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_a_pickled_scorer_gives_the_same_scores(model_dir):
+    scorer = TextScorer(model_dir, dtype="float32")
+    expected = scorer.score(PAIRS)
+    np.testing.assert_allclose(pickle.loads(pickle.dumps(scorer)).score(PAIRS), expected, atol=1e-5)
 
 
 @pytest.mark.usefixtures("uncompiled")

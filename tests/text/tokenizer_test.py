@@ -1,5 +1,6 @@
 """Tests of the tokenizer, and of joining subwords to words."""
 
+import pickle
 import sys
 
 import pytest
@@ -42,6 +43,11 @@ def test_text_is_normalized_and_punctuation_separated(tokenizer, text, tokens):
 def test_case_is_folded_only_on_request(tokenizer):
     assert tokenizer.words(["STRASSE Straße ÉTÉ"]) == [["STRASSE", "Straße", "ÉTÉ"]]
     assert Tokenizer(lowercase=True).words(["STRASSE Straße ÉTÉ"]) == [["strasse", "strasse", "été"]]
+
+
+def test_a_pickled_tokenizer_splits_as_before(tokenizer):
+    tokenizer = pickle.loads(pickle.dumps(Tokenizer(lowercase=True)))
+    assert tokenizer.words(["Don't!"]) == [["don", "'", "t", "!"]]
 
 
 def test_no_lines_give_no_lines(tokenizer):
