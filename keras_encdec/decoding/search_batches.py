@@ -2,6 +2,7 @@
 
 import functools
 import math
+import numbers
 import reprlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
@@ -14,6 +15,7 @@ from keras_encdec.backend.types import Tensor
 from keras_encdec.data.batches import length_batches, pad
 from keras_encdec.data.rare_word_batches import local_sources
 from keras_encdec.decoding.sampler import Sampler
+from keras_encdec.layers.initializers import checked_size
 from keras_encdec.text.vocabulary import END, FIRST_WORD, PADDING
 
 Value = TypeVar("Value")
@@ -120,10 +122,12 @@ class SearchBatches:
         Raises:
             ValueError: for a source or candidates that are not ids of the model, and for a limit out of range.
         """
-        if not 0 <= max_length_factor < math.inf:
-            raise ValueError(f"found max_length_factor={max_length_factor}, expected a number, 0 or more")
-        if max_length is not None and max_length < 0:
-            raise ValueError(f"found max_length={max_length}, expected 0 or more")
+        if not isinstance(max_length_factor, numbers.Real) or not 0 <= max_length_factor < math.inf:
+            raise ValueError(f"found max_length_factor={max_length_factor!r}, expected a number, 0 or more")
+        if max_length is not None:
+            max_length = checked_size("max_length", max_length, minimum=0)
+        if not np.iterable(sources):
+            raise ValueError(f"found {sources!r} in place of the sources, expected a list of sequences of ids")
         source_ids = self._source_ids + (0 if spellings is None else len(spellings))
         unpadded = [_unpadded(source, source_ids) for source in sources]
         return SearchRequests(

@@ -2,7 +2,7 @@
 
 import math
 import reprlib
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from typing import Any, AnyStr
 
 # White space to remove around a field of a line, including the carriage return that may end the line.
@@ -27,14 +27,16 @@ def split_tokens(text: AnyStr) -> list[AnyStr]:
     return [token for token in tokens if token] if not all(tokens) else tokens
 
 
-def check_texts(texts: Sequence[object]) -> None:
-    """Checks that a list of texts is not a single text, each of whose letters would be taken for a text.
+def check_texts(texts: object) -> None:
+    """Checks that an argument is a list of texts, and not a single text, each of whose letters would be taken for one.
 
     Raises:
-        ValueError: if it is.
+        ValueError: for a text, and for an object that cannot be iterated over.
     """
     if isinstance(texts, str):
         raise ValueError(f"found the text {reprlib.repr(texts)}, expected a list of texts")
+    if not isinstance(texts, Iterable):
+        raise ValueError(f"found {reprlib.repr(texts)}, expected a list of texts")
 
 
 def are_words(words: Any) -> bool:

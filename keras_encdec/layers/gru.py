@@ -88,7 +88,9 @@ class GRU(keras.layers.Layer):
         if initial_state is None:
             initial_state = self.cell.get_initial_state(ops.shape(inputs)[0])
         if isinstance(initial_state, (list, tuple)):
-            (initial_state,) = initial_state
+            if len(initial_state) != 1:
+                raise ValueError(f"found a list of {len(initial_state)} initial states, expected one state")
+            [initial_state] = initial_state
         if self.go_backwards:
             inputs, mask = ops.flip(inputs, axis=1), self._flip_mask(mask)
         cell = self.cell

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import reprlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Self
 
@@ -70,8 +71,8 @@ class MultiTaskModel(EncoderDecoder):
         see `EncoderDecoder`.
 
     Raises:
-        ValueError: without a task, for tasks that share an encoder or a decoder and differ in its number of words,
-            and for hyper-parameters out of bounds.
+        ValueError: without a task, for another object than a dict of tasks, for tasks that share an encoder or a
+            decoder and differ in its number of words, and for hyper-parameters out of bounds.
 
     Example:
 
@@ -90,8 +91,7 @@ class MultiTaskModel(EncoderDecoder):
     def __init__(
         self, architecture_name: str, tasks: Mapping[str, TaskParts | Mapping[str, Any]], **arguments: Any
     ) -> None:
-        parts = {name: task if isinstance(task, TaskParts) else TaskParts(**task) for name, task in tasks.items()}
-        _check_tasks(parts)
+        parts = _task_parts(tasks)
         self.main_task = self._task = next(iter(parts))
         self.config_class = architecture(architecture_name).config
         main = parts[self.main_task]
@@ -232,9 +232,19 @@ class MultiTaskModel(EncoderDecoder):
         return model
 
 
-def _check_tasks(tasks: Mapping[str, TaskParts]) -> None:
+def _task_parts(tasks: Mapping[str, TaskParts | Mapping[str, Any]]) -> dict[str, TaskParts]:
+    """Returns the parts of each task, checked."""
+    if not isinstance(tasks, Mapping) or not all(isinstance(task, TaskParts | Mapping) for task in tasks.values()):
+        raise ValueError(f"found the tasks {reprlib.repr(tasks)}, expected a dict from name to TaskParts")
     if not tasks:
         raise ValueError("found no task, expected at least one")
+    parts = {name: task if isinstance(task, TaskParts) else TaskParts(**task) for name, task in tasks.items()}
+    _check_sizes(parts)
+    return parts
+
+
+def _check_sizes(tasks: Mapping[str, TaskParts]) -> None:
+    """Raises ValueError unless tasks that share an encoder or a decoder agree on its number of words."""
     for side, words in (("encoder", "source_words"), ("decoder", "target_words")):
         sizes: dict[str, tuple[str, int]] = {}
         for name, task in tasks.items():

@@ -96,10 +96,15 @@ def create_app(
             let its own name point to this server (DNS rebinding). Defaults to `None`: any name.
         computations: Computations, the queue that runs the model. Defaults to a new one.
 
+    Raises:
+        ValueError: for an object that is no Explorer, such as a model directory.
+
     Example:
 
         uvicorn.run(create_app(Explorer(ModelDirectory.load("model"))), port=8080)
     """
+    if not isinstance(explorer, Explorer):
+        raise ValueError(f"found {explorer!r}, expected an Explorer of the model: Explorer(ModelDirectory.load(path))")
     computations, rate = computations or Computations(), RequestRate(explorer.limits.requests_per_minute)
 
     def checked(handler: Handler) -> Handler:

@@ -1,5 +1,7 @@
 """Generation for many sources, and by several models."""
 
+import re
+
 import numpy as np
 import pytest
 from keras import ops
@@ -145,9 +147,12 @@ def test_wrong_arguments_are_refused():
             Generator(model).generate(texts)
     with pytest.raises(ValueError, match="found the source 3, expected a sequence"):
         Generator(model).generate(np.array([3, 2]))
-    for limits in ({"max_length": -1}, {"max_length_factor": float("inf")}, {"max_length_factor": -1.0}):
-        with pytest.raises(ValueError, match=f"found {next(iter(limits))}="):
-            Generator(model).generate([[3, 2]], **limits)
+    for name, values in {"max_length": (-1, "2", 2.5, True), "max_length_factor": (np.inf, np.nan, -1.0, "2")}.items():
+        for value in values:
+            with pytest.raises(ValueError, match=f"found {name}={re.escape(repr(value))}, expected a .*, 0 or more"):
+                Generator(model).generate([[3, 2]], **{name: value})
+    with pytest.raises(ValueError, match="found None in place of the sources, expected a list of sequences of ids"):
+        Generator(model).generate(None)
 
 
 @pytest.mark.parametrize("sampler", ["greedy", BeamSampler(3), RandomSampler(2)])

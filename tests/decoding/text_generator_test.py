@@ -22,6 +22,8 @@ def test_a_path_or_lists_of_words_in_place_of_texts_are_refused(model_dirs):
             TextGenerator(directories)
     with pytest.raises(ValueError, match="found .'le', 'chat'., expected a list of texts; generate_words takes lists"):
         TextGenerator([model_dirs / "forward"]).generate([["le", "chat"]])
+    with pytest.raises(ValueError, match="found None, expected a list of texts"):
+        TextGenerator([model_dirs / "forward"]).generate(None)
     with pytest.raises(ValueError, match="found replacement='source', expected a keras_encdec.decoding.UnknownReplac"):
         TextGenerator([model_dirs / "forward"]).generate(["le chat"], replacement="source")
 

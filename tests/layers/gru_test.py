@@ -73,6 +73,12 @@ def test_the_cell_in_keras_rnn_is_the_layer(reset_after):
     np.testing.assert_allclose(numpy(layer(inputs, mask=mask)), numpy(rnn(inputs, mask=mask)), atol=1e-6)
 
 
+def test_several_initial_states_are_refused():
+    inputs, state = np.ones((2, 3, 4)), np.ones((2, 5))
+    with pytest.raises(ValueError, match="found a list of 2 initial states, expected one state"):
+        GRU(5)(inputs, initial_state=[state, state])
+
+
 def test_the_mask_of_an_embedding_reaches_it():
     ids = np.array([[3, 4, 2, 0, 0], [5, 2, 0, 0, 0]])
     layer = GRU(4)

@@ -169,6 +169,9 @@ def test_a_task_is_scored_as_by_its_ordinary_model():
 def test_contradictory_tasks_are_refused():
     with pytest.raises(ValueError, match=r"found source_words=9 of the task 'de', expected 7 as in 'fr', with"):
         MultiTaskModel("recurrent", {**SHARED_ENCODER, "de": TaskParts("en", "de", 9, 6)}, **SIZES)
+    for tasks in (None, [TaskParts("en", "fr", 7, 8)], {"fr": ["en", "fr", 7, 8]}):
+        with pytest.raises(ValueError, match="found the tasks .*, expected a dict from name to TaskParts"):
+            MultiTaskModel("recurrent", tasks)
     with pytest.raises(ValueError, match="found no task, expected at least one"):
         MultiTaskModel("recurrent", {}, **SIZES)
     model = MultiTaskModel("recurrent", SHARED_ENCODER, **SIZES)

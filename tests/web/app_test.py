@@ -191,6 +191,8 @@ def test_requests_of_other_kinds_are_refused(asked, explorers):
     size = explorers["encdec"].limits.max_bytes
     refused(asked("translate", "x" * (size + 1), headers={"Content-Type": "application/json"}), 413, f"{size:,} bytes")
     in_parts = (b"x" * 100 for _ in range(1 + size // 100))
+    with pytest.raises(ValueError, match="found None, expected an Explorer of the model"):
+        create_app(None)
     client = TestClient(create_app(explorers["encdec"]), HOST)
     refused(client.post("/api/translate", content=in_parts, headers={"Content-Type": "application/json"}), 413)
     text = asked("translate", '{"source": "le"}', headers={"Content-Type": "text/plain"})
