@@ -257,6 +257,7 @@ TESTED_WITH = {
     "export/client/grpc_client": "export/client/score_file_with_server_test.py",
     "export/client/model_server": "export/client/score_file_with_server_errors_test.py",
     "export/client/queries": "export/client/score_file_with_server_test.py",
+    "export/client/served_scorer": "export/client/score_file_with_server_errors_test.py",
     "export/comparison": "export/verification_test.py",
     "export/scoring_graph": "export/served_model_test.py",
     "export/word_translations": "export/served_model_characters_test.py",

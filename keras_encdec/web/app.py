@@ -103,7 +103,7 @@ def create_app(
 
         uvicorn.run(create_app(Explorer(ModelDirectory.load("model"))), port=8080)
     """
-    if not isinstance(explorer, Explorer):
+    if not hasattr(explorer, "limits"):
         raise ValueError(f"found {explorer!r}, expected an Explorer of the model: Explorer(ModelDirectory.load(path))")
     computations, rate = computations or Computations(), RequestRate(explorer.limits.requests_per_minute)
 

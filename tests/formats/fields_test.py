@@ -13,8 +13,6 @@ from keras_encdec.formats.fields import LARGEST, finite_number, split_tokens
 PACKAGE = pathlib.Path(keras_encdec.__file__).parent
 # Modules that may call split() without arguments, because their text is not a file of tokens (messages, pages, names).
 OTHER_TEXT = {
-    "analysis/page/page.py",
-    "analysis/page/map_sections.py",
     "backend/devices.py",
     "backend/startup.py",  # flags of TensorFlow
     "datasets/libreoffice.py",
