@@ -25,7 +25,8 @@ def written(tmp_path_factory):
     """The folder with what was written."""
     folder = tmp_path_factory.mktemp("written")
     with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(folder, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # new in Python 3.11.4
+        archive.extractall(folder)
     return folder
 
 
