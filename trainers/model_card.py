@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 from keras_encdec import __version__
-from keras_encdec.errors import explained
+from keras_encdec.errors import FilePath, explained
 from keras_encdec.model_config import WEIGHTS
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.open_output import write_file
@@ -97,7 +97,7 @@ class ModelCard:
     @property
     def name(self) -> str:
         """The name of the model: that of its directory."""
-        return self.directory.path.resolve().name
+        return _file_name(self.directory.path.resolve())
 
     def _front_matter(self) -> str:
         """Writes YAML. Texts are written in JSON, a part of YAML, so that no file name breaks the front matter."""
@@ -119,7 +119,7 @@ class ModelCard:
 
     @property
     def _dataset(self) -> str:
-        return ", ".join(pathlib.PurePath(path).name for path in self.data.files.values())
+        return ", ".join(map(_file_name, self.data.files.values()))
 
     @property
     def _perplexity(self) -> float:
@@ -189,6 +189,11 @@ class ModelCard:
         )
 
 
+def _file_name(path: FilePath) -> str:
+    """Returns the name of a file or folder, with "?" in place of bytes that are not UTF-8."""
+    return pathlib.PurePath(path).name.encode("utf-8", "replace").decode()
+
+
 def _perplexity_name(best: TrainingRound) -> str:
     """Names a round's perplexity by the pairs on which it was measured."""
     return f"Perplexity per token, {'training' if best.val_perplexity is None else 'held-out'} pairs"
@@ -198,7 +203,7 @@ def _tasks_table(tasks: TrainingTasks) -> str:
     """Writes a table of the tasks, and how to open one."""
     rows = [
         f"| `{name}` | {task.kind} | `{task.encoder}` | `{task.decoder}` | {tasks.ratios[name]:g} "
-        f"| {', '.join(f'`{pathlib.PurePath(path).name}`' for path in task.files.values())} |"
+        f"| {', '.join(f'`{_file_name(path)}`' for path in task.files.values())} |"
         for name, task in tasks.tasks.items()
     ]
     head = ["| task | kind | encoder | decoder | ratio | files |", "|---|---|---|---|---|---|"]

@@ -98,7 +98,9 @@ def read_record(path: FilePath) -> dict[str, Json]:
 
 
 def write_json(path: FilePath, value: object) -> None:
-    """Writes a value as indented JSON in UTF-8. The file appears when it is complete.
+    r"""Writes a value as indented JSON in UTF-8. The file appears when it is complete.
+
+    A byte of a file's name that is not UTF-8 is written as an escape, such as `\udce9`, which JSON's readers decode.
 
     Args:
         path: file to write; "-" means standard output.
@@ -107,4 +109,4 @@ def write_json(path: FilePath, value: object) -> None:
     Raises:
         InputError: if the file cannot be written.
     """
-    write_file(path, json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n")
+    write_file(path, json.dumps(value, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n")
