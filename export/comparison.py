@@ -51,11 +51,11 @@ def random_pairs(directory: ModelDirectory, number: int) -> list[tuple[str, str]
     It leaves out words that are not valid UTF-8.
     """
     vocabularies = directory.user_vocabularies
-    sources, targets = ([word for word in each.words if _is_utf8(word)] for each in vocabularies)
+    sources, targets = ([word for word in each.words if is_utf8(word)] for each in vocabularies)
     random = np.random.default_rng(0)
 
     def rare_words(characters: Vocabulary | None) -> list[str]:
-        letters = ["\u0301", *filter(_is_utf8, characters.words)] if characters is not None else ()
+        letters = ["\u0301", *filter(is_utf8, characters.words)] if characters is not None else ()
         return ["".join(random.choice(letters, random.integers(1, 20))) for _ in range(number if letters else 0)]
 
     sources, targets = (
@@ -158,8 +158,9 @@ def check_scores(
     return ScoreDifference(scorer, len(scores), float(differences.max()))
 
 
-def _is_utf8(word: str) -> bool:
-    return word.encode("utf-8", "ignore").decode() == word
+def is_utf8(text: str) -> bool:
+    """Returns whether a text has no lone surrogates, which stand for bytes that could not be decoded."""
+    return text.encode("utf-8", "ignore").decode() == text
 
 
 def read_pairs(

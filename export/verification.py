@@ -18,6 +18,7 @@ from keras_encdec.export.comparison import (
     allowed_difference,
     check_scores,
     fitting_pairs,
+    is_utf8,
     model_scores,
     pairs_of_words,
     random_pairs,
@@ -120,6 +121,14 @@ def _verify(
             "leave such pairs out, or export with a larger --max_tokens",
             path,
         )
+    for source, target in fitting:
+        if not (is_utf8(source) and is_utf8(target)):
+            raise InputError(
+                f"found a pair with bytes that cannot be decoded, {source[:40]!r} and {target[:40]!r}",
+                "expected UTF-8, which alone a served model reads",
+                "leave such pairs out",
+                path,
+            )
     texts = [*fitting, *fitting_pairs(random_pairs(directory, made_pairs), tokenization, description.max_tokens)]
     texts = texts or [("", "")]  # if every pair is longer than the version accepts
     words = pairs_of_words(texts, tokenization)

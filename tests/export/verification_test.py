@@ -138,6 +138,8 @@ def test_pairs_and_versions_that_cannot_be_scored_are_errors(verify, folders, tm
     assert done.stderr.splitlines()[0] == "Left out: 1 malformed line."
     sentence = f"found a pair that is too long, 'w1' and '{('w3 ' * 14)[:40]}', expected at most 256 tokens"
     assert done.returncode == 1 and sentence in done.stderr and "Traceback" not in done.stderr
+    with pytest.raises(InputError, match=r"bytes that cannot be decoded, 'w1' and 'caf\\udce9', expected UTF-8"):
+        verify_export(*folders, pairs=[("w1", "caf\udce9")])
     shutil.copytree(folders[1], tmp_path / "models")
     description = tmp_path / "models" / "1" / "assets.extra" / "keras_encdec.json"
     for content in ("{", "{}"):
