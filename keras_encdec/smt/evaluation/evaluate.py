@@ -3,6 +3,7 @@
 import dataclasses
 import reprlib
 from collections.abc import Mapping, Sequence
+from unicodedata import category, east_asian_width
 
 import numpy as np
 
@@ -257,7 +258,14 @@ def text_table(rows: Sequence[Sequence[str]]) -> str:
     rnn        9.5
     baseline  31.2
     """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths = [max(map(_columns, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
-        "  ".join([first.ljust(widths[0]), *map(str.rjust, others, widths[1:])]).rstrip() for first, *others in rows
+        "  ".join([first + " " * (widths[0] - _columns(first)), *map(str.rjust, others, widths[1:])]).rstrip()
+        for first, *others in rows
     )
+
+
+def _columns(text: str) -> int:
+    """Returns how many columns of a terminal a text takes: a Chinese character two, an accent of its own none."""
+    visible = [each for each in text if category(each) not in ("Mn", "Me", "Cf")]
+    return len(visible) + sum(east_asian_width(each) in "WF" for each in visible)

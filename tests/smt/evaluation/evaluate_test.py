@@ -11,6 +11,7 @@ import sacrebleu
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.smt.evaluation import evaluate
+from keras_encdec.smt.evaluation.evaluate import text_table
 
 REFERENCE = ["the cat sat on the mat", "a dog runs here today &amp; now", "it was l &apos; été"]
 SYSTEMS = {
@@ -135,3 +136,8 @@ def test_files_of_other_lengths_and_wrong_arguments_are_refused(files):
         evaluate([files / "ref"], {}, [files / "base.1"], trials=0)
     with pytest.raises(ConfigurationError, match="found a system named baseline, expected this name for baseline only"):
         evaluate([files / "ref"], {"baseline": [files / "ours.1"]}, [files / "base.1"])
+
+
+def test_columns_are_aligned_after_wide_characters_and_accents():
+    table = text_table([("baseline", "1"), ("\u57fa\u7ebf", "2"), ("e\u0301te\u0301", "3")])
+    assert table == "baseline  1\n\u57fa\u7ebf      2\ne\u0301te\u0301       3"
