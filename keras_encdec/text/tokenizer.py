@@ -15,14 +15,15 @@ WORD_START_MARK = "\u2581"
 
 
 class Tokenizer:
-    """Splits raw text into words with TensorFlow operations.
+    r"""Splits raw text into words with TensorFlow operations.
 
     The text is normalized (NFKC), typographic apostrophes are replaced with plain ones, and case is folded on request.
     Every punctuation mark and symbol is a separate token. White space and control characters separate tokens. The same
     operations run eagerly, in `tf.data` and in an exported graph, so that training and serving use the same words.
 
     Args:
-        lowercase: bool. Whether to fold case. Unicode case folding also replaces "ß" with "ss". Defaults to `False`.
+        lowercase: bool. Whether to fold case. Unicode case folding also replaces "ß" with "ss", and removes invisible
+            characters, such as zero-width joiners. Defaults to `False`.
 
     Raises:
         ImportError: if tensorflow-text is not installed (it has no wheels for some platforms).
@@ -31,8 +32,8 @@ class Tokenizer:
     Example:
 
     >>> tokenizer = Tokenizer(lowercase=True)
-    >>> [tokens.decode() for tokens in tokenizer(["Open the File…", "l’été"]).numpy()]
-    ['open the file . . .', "l ' été"]
+    >>> [tokens.decode() for tokens in tokenizer(["Open the File…", "l’été", "a\u200db"]).numpy()]
+    ['open the file . . .', "l ' été", 'ab']
     """
 
     def __init__(self, lowercase: bool = False) -> None:
