@@ -448,10 +448,8 @@ class Scatter {
     const wanted = this.chosen >= 0 ? [this.chosen, ...this.matches.slice(0, 40), ...inside] : [...this.matches.slice(0, 40), ...inside];
     for (const i of wanted) {
       const [right, down] = this.place(i);
-      let text = this.label(i);
-      if (text.length > 34) {
-        text = `${text.slice(0, 33)}…`;
-      }
+      const characters = [...this.label(i)];
+      const text = characters.length > 34 ? `${characters.slice(0, 33).join("")}…` : characters.join("");
       const width = context.measureText(text).width + 8;
       const left = right + 6 + width < this.width ? right + 6 : right - 6 - width;
       const cells = [];

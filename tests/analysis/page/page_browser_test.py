@@ -18,6 +18,7 @@ from keras_encdec.analysis.page.score_sections import best_targets_section, leng
 from keras_encdec.analysis.vectors import word_groups
 
 WICKED = "</script><script>document.title='run'</script><img src=x onerror=document.title='run'>"
+LONG = "\U0001f431" * 40  # each character is two units of JavaScript's strings
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def path(tmp_path_factory):
     rng = np.random.default_rng(0)
     probabilities, scores = np.exp(-rng.exponential(1, 100_000)), -rng.exponential(3, 100_000)
     pairs = [TablePair(f"source {i % 999}", f"target {i}", p, 1) for i, p in enumerate(probabilities)]
-    vectors = Vectors([WICKED, *(f"word{i}" for i in range(59))], rng.normal(0, 1, (60, 4)).astype("float32"))
+    vectors = Vectors([WICKED, *(f"word{i}" for i in range(58)), LONG], rng.normal(0, 1, (60, 4)).astype("float32"))
     sections = [
         score_section(ScoreComparison.of(pairs, scores), len(pairs)),
         map_section("words", "Words", "Words.", vectors, rng.normal(0, 9, (60, 2)), word_groups(vectors.names)),
@@ -101,6 +102,18 @@ def test_search_finds_and_shows_text_as_text(opened):
     near[0].click()
     assert words.find_element(By.TAG_NAME, "output").text.startswith("word")
     assert opened.title == "A page"
+
+
+def test_a_long_name_is_cut_between_characters(browser, path):
+    show(browser, 1400)
+    browser.get(path.as_uri())
+    painted(browser, "words")
+    draw = "CanvasRenderingContext2D.prototype.fillText = function (text) { window.drawn.push(text); }"
+    script(browser, f"window.drawn = []; {draw}")
+    figure(browser, "words").find_element(By.CSS_SELECTOR, "input").send_keys(LONG[0])
+    found = "return window.drawn.find((text) => text.endsWith('…') && text.codePointAt(0) === arguments[0])"
+    label = WebDriverWait(browser, 20).until(lambda _: script(browser, found, ord(LONG[0])))
+    assert label == LONG[:33] + "…"
 
 
 def test_search_lists_exact_matches_first_and_shows_more_on_request(opened):
