@@ -259,7 +259,9 @@ def _flag_sentence(error: Exception) -> str:
 
 
 def _check_progress_file(path: str, flag_values: flags.FlagValues) -> None:
-    """Checks that no other flag names the progress file, which replaces what is there again and again."""
+    """Checks that the progress, which replaces its file again and again, has a file of its own."""
+    if path == "-":
+        raise UsageError("found --progress_file=-, expected a file, which is replaced; --metrics_port needs no file.")
     for name, item in _given_items(flag_values):
         if isinstance(item, str) and name != "progress_file":
             check_distinct_files(path, item)
