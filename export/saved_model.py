@@ -4,7 +4,6 @@ import itertools
 import json
 import os
 import pathlib
-import tempfile
 
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
@@ -20,6 +19,7 @@ from keras_encdec.export.versions import DESCRIPTION, RAW_TEXT, TOKENS, version_
 from keras_encdec.model_config import WEIGHTS
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.translation_model import TranslationModel
+from keras_encdec.runtime.unfinished import temporary_folder
 from keras_encdec.text import Vocabulary
 
 # Numbers of tokens per phrase, and of pairs per request, in the warm-up.
@@ -139,7 +139,7 @@ def write_saved_model(
     Raises:
         RuntimeError: if a server could not run the graph, because of an error in this package.
     """
-    with tempfile.TemporaryDirectory() as assets:
+    with temporary_folder() as assets:
         served = ServedModel(directory, assets, config, tokenization)
         tf.saved_model.save(served.resources, str(path), served.signatures)
     _name_regression(path)

@@ -21,7 +21,6 @@ import contextlib
 import io
 import os
 import pathlib
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 
@@ -29,6 +28,7 @@ import h5py
 import numpy as np
 
 from keras_encdec.errors import FilePath
+from keras_encdec.runtime.unfinished import temporary_folder
 
 DENSE, SPARSE = "model.weights.h5", "sparse.weights.h5"
 _MARK = "sparse"
@@ -164,7 +164,7 @@ def dense_file(path: FilePath) -> Iterator[pathlib.Path]:
     if not is_sparse(path):
         yield path
         return
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         dense = pathlib.Path(folder) / "dense.keras"
         with zipfile.ZipFile(path) as archive:
             _write(archive, dense, DENSE, _copy_dense)

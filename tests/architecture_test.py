@@ -180,8 +180,9 @@ def test_a_backend_is_imported_only_where_it_runs():
         (r"\bbackend\.backend\(\)|\bconfig\.backend\(\)", {"backend"}),
         (r"\bFLAGS\b", set()),
         (r"isinstance\([^)]*(Model|Decoder|Encoder\w*|RecurrentEncoderDecoder)\)", {"model_directory"}),
+        (r"(?m)^(?! *>>>).*tempfile\.(TemporaryDirectory|NamedTemporaryFile|mk)", set()),
     ],
-    ids=["which backend runs", "global flags", "types of models"],
+    ids=["which backend runs", "global flags", "types of models", "temporary folders that a killed process leaves"],
 )
 def test_a_pattern_is_used_only_where_it_is_allowed(pattern, allowed):
     found = [

@@ -8,7 +8,6 @@ import os
 import pathlib
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 
 from keras_encdec.errors import InputError
@@ -18,6 +17,7 @@ from keras_encdec.formats.feature_weights import LANGUAGE_MODEL, TRANSLATION_MOD
 from keras_encdec.formats.ini_lines import parse_ini_lines
 from keras_encdec.formats.phrase_table import number_of_scores
 from keras_encdec.runtime.open_output import write_file
+from keras_encdec.runtime.unfinished import temporary_folder
 from keras_encdec.runtime.workers import available_processors
 
 DECODER, TUNER = "bin/moses", "scripts/training/mert-moses.pl"
@@ -119,7 +119,7 @@ def _with_current_paths(ini: pathlib.Path, models: Mapping[str, pathlib.Path]) -
     for line in lines:
         if line.name in files:
             line.set_argument("path", os.fspath(files[line.name]))
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         placed = pathlib.Path(folder, "moses.ini")
         placed.write_bytes("".join(f"{line.text}\n" for line in lines).encode("utf-8", "surrogateescape"))
         yield placed
