@@ -132,7 +132,7 @@ def create_app(
         return JSONResponse(explorer.model())
 
     async def description(request: Request) -> Response:
-        return JSONResponse(openapi(explorer.limits))
+        return JSONResponse(openapi(explorer.limits, request.scope.get("root_path", "")))
 
     async def page(request: Request) -> Response:
         return FileResponse(PAGE_FILES / "index.html")

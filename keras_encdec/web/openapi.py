@@ -48,8 +48,13 @@ ERRORS = {
 }
 
 
-def openapi(limits: RequestLimits) -> Schema:
-    """Describes the API of a server with these limits in OpenAPI 3.1, for JSON."""
+def openapi(limits: RequestLimits, prefix: str = "") -> Schema:
+    """Describes the API of a server with these limits in OpenAPI 3.1, for JSON.
+
+    Args:
+        limits: RequestLimits.
+        prefix: str. The path below which the application is, such as "/try". Defaults to none.
+    """
     paths: dict[str, Schema] = {
         "/api/model": {
             "get": {
@@ -70,6 +75,7 @@ def openapi(limits: RequestLimits) -> Schema:
             "description": "Best targets, samples, scores, gates and neighbours from a translation model.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
+        "servers": [{"url": prefix or "/"}],
         "paths": paths | {endpoint.path: _path(endpoint, limits) for endpoint in ENDPOINTS},
         "components": {
             "schemas": {

@@ -4,6 +4,7 @@ import gc
 import json
 import os
 import pathlib
+import re
 import sys
 import urllib.request
 
@@ -11,6 +12,8 @@ import jsonschema
 import numpy as np
 import pytest
 from eagerly import uncompiled
+from starlette.applications import Starlette
+from starlette.routing import Mount
 from starlette.testclient import TestClient
 from toy_explorer import PHRASES, toy_explorer
 
@@ -86,6 +89,16 @@ def test_requests_and_responses_match_the_openapi_description(asked, explorers):
                 assert answer.status_code == 200, answer.text
                 schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
                 jsonschema.validate(answer.json(), schema, jsonschema.Draft202012Validator)
+
+
+def test_the_application_may_be_below_a_path_of_another_one(explorers):
+    client = TestClient(Starlette(routes=[Mount("/try", create_app(explorers["encdec"]))]), HOST)
+    [server] = client.get("/try/openapi.json").json()["servers"]
+    assert client.get(f"{server['url']}/api/model").status_code == 200
+    page = client.get("/try").text
+    for file in re.findall(r'(?:src|href)="(page/[^"]+)"', page):
+        assert client.get(f"/try/{file}").status_code == 200
+    assert 'src="page/' in page
 
 
 @pytest.mark.parametrize("space", ["\n", "\r\n", "\r", "\t"])
