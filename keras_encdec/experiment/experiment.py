@@ -69,8 +69,10 @@ def experiment(
             stages, folder / RECORDS, lambda stage: begun(stage, len(stages)), ended_and_saved, progress
         )
         result = read_result(config, json.loads((folder / EVALUATION).read_text(encoding="utf-8")), results)
-        result = dataclasses.replace(result, notices=draw_results(result, folder))
-        write_results(result, folder)
+        write_results(result, folder)  # before the plot, whose library may be missing
+        if notices := draw_results(result, folder):
+            result = dataclasses.replace(result, notices=notices)
+            write_results(result, folder)
     return result
 
 

@@ -6,6 +6,7 @@ import json
 import pathlib
 import re
 import signal
+import sys
 
 import pytest
 
@@ -104,7 +105,7 @@ def features(path):
         return [re.findall(r"(\w+)= (\S+)", line.decode().split("|||")[2]) for line in lines]
 
 
-def test_from_lists(folder, eager, uncompiled):
+def test_from_lists(folder, eager, uncompiled, monkeypatch):
     result, begun = run(folder)
     assert begun == [stage.name for stage in result.stages] and len(set(begun)) == len(begun)
     baseline, _, everything = result.rows
@@ -133,6 +134,12 @@ def test_from_lists(folder, eager, uncompiled):
     assert "| train-RNN | " in text and "+1.34 |" in text
     assert (folder / "out" / "results.png").read_bytes().startswith(b"\x89PNG")
     assert "published" not in (folder / "out" / "results.svg").read_text()
+
+    (folder / "out" / "results.md").unlink()
+    with monkeypatch.context() as without_library, pytest.raises(ImportError, match="The plot needs matplotlib"):
+        without_library.setitem(sys.modules, "matplotlib", None)
+        run(folder)
+    assert (folder / "out" / "results.md").read_text() == text, "results are written before the plot"
 
     assert run(folder)[1] == []
     (folder / "experiment.toml").write_text((CONFIG % (SENTENCE, ', "Sentence"')).replace("seeds = 2", "seeds = 3"))
