@@ -79,11 +79,15 @@ class Registry(Mapping[str, Entry]):
         self._check_name(name)
 
         def register_class(entry: Entry) -> Entry:
-            if not (isinstance(entry, type) and issubclass(entry, base)):
-                raise ValueError(f"found the {self._kind} {entry!r}, expected a subclass of {base.__name__}")
+            self.check_subclass(entry, base)
             return self.register(name, entry)
 
         return register_class
+
+    def check_subclass(self, new_class: object, base: type) -> None:
+        """Raises ValueError unless an object is a subclass of a class."""
+        if not (isinstance(new_class, type) and issubclass(new_class, base)):
+            raise ValueError(f"found the {self._kind} {new_class!r}, expected a subclass of {base.__name__}")
 
     def _check_name(self, name: object) -> None:
         if not isinstance(name, str) or not name:

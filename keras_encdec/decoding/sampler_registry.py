@@ -61,8 +61,7 @@ def register_sampler(
         ValueError: if another sampler has the name or the signature, for an object that is no subclass of `Sampler`,
             and for a sampler that needs random numbers without an input "seed".
     """
-    if not (isinstance(sampler_class, type) and issubclass(sampler_class, Sampler)):
-        raise ValueError(f"found the sampler {sampler_class!r}, expected a subclass of Sampler")
+    SAMPLERS.check_subclass(sampler_class, Sampler)
     entry = RegisteredSampler(
         name, sampler_class, signature or name, dict(served_options or {}), dict(inputs or {}), single
     )

@@ -175,6 +175,13 @@ class Decoder(ModelSide):
         """
         raise not_defined(self, "start")
 
+    def checked_start(self, encoded: Encoded) -> tuple[State, Memory]:
+        """Calls `start`; raises ValueError unless the state and the memory are those that the specs declare."""
+        state, memory = self.start(encoded)
+        check_specs("state", state, self.state_spec)
+        check_specs("memory", memory, self.memory_spec)
+        return state, memory
+
     def advance(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> State:
         """Computes the next state.
 

@@ -235,10 +235,7 @@ class TranslationModel(LikelihoodModel):
         Raises:
             ValueError: see `encode`; and for a decoder that returns other tensors than it declares.
         """
-        state, memory = self.decoder.start(self.encode(source, characters))
-        check_specs("state", state, self.decoder.state_spec)
-        check_specs("memory", memory, self.decoder.memory_spec)
-        return state, memory
+        return self.decoder.checked_start(self.encode(source, characters))
 
     def quantize(self, *args: object, **arguments: object) -> None:
         """Raises ValueError: encoders and decoders read matrices, which Keras would replace by integers with scales."""

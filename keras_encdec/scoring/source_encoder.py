@@ -175,7 +175,6 @@ class _PrefixTreeCall(keras.layers.Layer):
     def __init__(self, model: TranslationModel) -> None:
         super().__init__(name="prefix_tree_encoder", dtype=model.dtype_policy)
         self.encoder, self.decoder = model.encoder, model.decoder
-        self._specs = model.decoder.state_spec, model.decoder.memory_spec
         self.built = True
 
     def call(
@@ -185,29 +184,28 @@ class _PrefixTreeCall(keras.layers.Layer):
 
         def body(batch: Tensor, *tables: State) -> list[State]:
             state = {name: ops.take(table, lasts[batch] + 1, axis=0) for name, table in states.items()}
-            started = self.decoder.start(self.encoder.finish(state))
-            for part, tensors, specs in zip(("state", "memory"), started, self._specs, strict=True):
-                check_specs(part, tensors, specs)
+            started = self.decoder.checked_start(self.encoder.finish(state))
             return [
                 {name: store_rows(rows, batch * size, new[name]) for name, rows in table.items()}
                 for table, new in zip(tables, started, strict=True)
             ]
 
         rows = lasts.shape[0] * size
-        state, memory = counted_loop(body, last_batches, *(self._zeros(rows, specs) for specs in self._specs))
+        tables = self._zeros(rows, self.decoder.state_spec), self._zeros(rows, self.decoder.memory_spec)
+        state, memory = counted_loop(body, last_batches, *tables)
         return state, memory
 
     def _states(self, ids: Tensor, parents: Tensor, batches: Tensor) -> State:
         """Tables of the encoder's states, `(1 + slots, ...)`; the first row is zero, the state of an empty prefix."""
-        size = ids.shape[1]
+        size, specs = ids.shape[1], self.encoder.state_spec
 
         def body(batch: Tensor, tables: State) -> list[State]:
             state = {name: take_rows(table, parents[batch] + 1) for name, table in tables.items()}
             state = self.encoder.step(ids[batch], state)
-            check_specs("state", state, self.encoder.state_spec)
+            check_specs("state", state, specs)
             return [{name: store_rows(table, 1 + batch * size, state[name]) for name, table in tables.items()}]
 
-        tables = self._zeros(1 + ids.shape[0] * size, self.encoder.state_spec)
+        tables = self._zeros(1 + ids.shape[0] * size, specs)
         states: list[State] = counted_loop(body, batches, tables)
         return states[0]
 
