@@ -146,7 +146,7 @@ class ServerError(Exception):
         if self.code == "UNAVAILABLE":
             found = f"found the server at {address} unavailable ({self.message})"
             remedy = "start it, check --server, or give a longer --patience to wait for it"
-        elif self.code == "DEADLINE_EXCEEDED" and self.message.startswith("HTTP"):
+        elif self.code == "DEADLINE_EXCEEDED" and self.message.startswith("HTTP "):  # a status
             found = f"found no answer in time from the server behind the proxy at {address} ({self.message})"
             remedy = "raise the proxy's time limit" + " or give a smaller --batch_size" * (path is not None)
         elif self.code == "DEADLINE_EXCEEDED":

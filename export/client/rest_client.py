@@ -90,8 +90,8 @@ class RestClient:
             raise ServerError("DEADLINE_EXCEEDED", "")
         try:
             return _content(answer.result())
-        except requests.Timeout as error:
-            raise ServerError("DEADLINE_EXCEEDED", str(error)) from error
+        except requests.Timeout as error:  # that of the library, which may come just before the one above
+            raise ServerError("DEADLINE_EXCEEDED", "") from error
         except requests.exceptions.SSLError as error:
             reason = re.search(r"\[SSL[^\]]*\] (.*?)(?: \(_ssl|'\))", str(error))
             raise ServerError("UNKNOWN", f"TLS failed ({reason[1] if reason else error})") from error

@@ -8,6 +8,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+import requests
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.export.client.connection import connect
@@ -149,6 +150,18 @@ def test_limits_of_a_proxy_are_reported_as_such(server):
     report = str(failure.value.report(rest, "table"))
     assert re.match(r"table: found a request that the server refuses \(HTTP 413.*; give a smaller --batch_size", report)
     assert "line 2: found a pair that the server refuses (HTTP 413" in str(failure.value.report(rest, "table", 2))
+
+
+def test_a_time_limit_of_the_library_is_the_deadline_of_the_client(server, monkeypatch):
+    def time_out(*arguments, **options):
+        raise requests.ReadTimeout("HTTPConnectionPool(host='localhost', port=1): Read timed out.")
+
+    with client(server) as rest:
+        monkeypatch.setattr(requests.Session, "request", time_out)
+        with pytest.raises(ServerError) as failure:
+            rest.metadata()
+        report = str(failure.value.report(rest, "table"))
+        assert re.match(r"table: found no answer from the server at \S+ within \d+ s; give a longer --deadline", report)
 
 
 def test_the_server_may_be_below_a_path_of_a_proxy(server):
