@@ -125,6 +125,16 @@ def dense_gradient(gradient: Tensor) -> Tensor:
     return tf.convert_to_tensor(gradient)
 
 
+def global_norm(gradients: Sequence[Tensor]) -> Tensor:
+    """Computes the norm of all gradients together: the root of the sum of all squares, a float32 scalar."""
+    gradients = [ops.cast(gradient, "float32") for gradient in gradients]
+    if backend_name() == "torch":  # which does not fuse the square and the sum
+        squares = [rows.dot(rows) for rows in (gradient.reshape(-1) for gradient in gradients)]
+    else:
+        squares = [ops.sum(ops.square(gradient)) for gradient in gradients]
+    return ops.sqrt(ops.sum(ops.stack(squares)))
+
+
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 

@@ -1,25 +1,29 @@
-"""The updates of Adadelta and Adam under PyTorch on a CPU, a block of weights at a time."""
+"""The updates of Adadelta, Adam and SGD under PyTorch on a CPU, with few passes over the weights."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 import keras
 from keras import ops
 
+from keras_encdec.backend.gradients import global_norm
 from keras_encdec.backend.types import Tensor
 
 #: Number of weights in a block. With their gradients and the optimizer's means, they fit into a processor's cache
 #: (`benchmarks/run.py`, training).
 BLOCK = 2**18
 
-Update = Callable[[keras.optimizers.Optimizer, Sequence[keras.Variable], Sequence[Tensor], float], None]
+#: Takes the optimizer, its variables, their gradients, the factor that clips these, and the learning rate.
+Update = Callable[[keras.optimizers.Optimizer, Sequence[keras.Variable], Sequence[Tensor], float, float], None]
 
 
-def update_by_blocks(optimizer: keras.optimizers.Optimizer) -> None:
-    """Makes Adadelta or Adam update a block of weights at a time; other optimizers stay as they are.
+def update_in_few_passes(optimizer: keras.optimizers.Optimizer) -> None:
+    """Makes Adadelta, Adam, or SGD without momentum update with few passes; other optimizers stay as they are.
 
     Keras computes each operation of the update for all weights before the next, and so reads and writes them, their
-    gradients and the optimizer's means from memory many times: for a large model, this takes a fifth of a training
-    step. By blocks, they are read and written once. Results differ from Keras's by rounding only.
+    gradients and the optimizer's means from memory many times: for a large model, this takes a quarter of a training
+    step. Here they are read and written once, by PyTorch's fused function or a block at a time, and the gradients are
+    clipped on the way. Results differ from Keras's by rounding only.
 
     Args:
         optimizer: `keras.optimizers.Optimizer` under PyTorch, which may scale the loss.
@@ -33,16 +37,29 @@ def update_by_blocks(optimizer: keras.optimizers.Optimizer) -> None:
     updates: dict[type, Update] = {
         type(keras.optimizers.Adadelta()): _update_adadelta,
         type(keras.optimizers.Adam()): _update_adam,
+        type(keras.optimizers.SGD()): _update_sgd,
     }
     update = updates.get(type(optimizer))
-    if update is None or getattr(optimizer, "amsgrad", False):
+    if update is None or getattr(optimizer, "amsgrad", False) or getattr(optimizer, "momentum", 0):
         return
+    bound = optimizer.global_clipnorm
 
     def update_step(gradients: Sequence[Tensor], variables: Sequence[keras.Variable], learning_rate: Tensor) -> None:
-        update(optimizer, variables, gradients, float(learning_rate))
+        scale = _clipping_factor(gradients, bound) if bound else 1.0
+        update(optimizer, variables, gradients, scale, float(learning_rate))
 
-    # Keras calls it without gradients.
+    # Keras calls both without recording gradients.
     optimizer._parallel_update_step = update_step
+    if bound:
+        optimizer._clip_gradients = lambda gradients: gradients
+
+
+def _clipping_factor(gradients: Sequence[Tensor], bound: float) -> float:
+    """Returns the factor that reduces the norm of all gradients to a bound: 1 below it, NaN if it is not finite."""
+    norm = float(global_norm(gradients))
+    if not math.isfinite(norm):
+        return math.nan
+    return min(1.0, bound / norm) if norm else 1.0
 
 
 def _blocks(
@@ -69,11 +86,13 @@ def _update_adadelta(
     optimizer: keras.optimizers.Adadelta,
     variables: Sequence[keras.Variable],
     gradients: Sequence[Tensor],
+    scale: float,
     learning_rate: float,
 ) -> None:
     rho, epsilon = optimizer.rho, optimizer.epsilon
     means = optimizer._accumulated_grads, optimizer._accumulated_delta_vars
-    for g, weights, squares, squared_steps in _blocks(optimizer, variables, gradients, *means):
+    for gradient, weights, squares, squared_steps in _blocks(optimizer, variables, gradients, *means):
+        g = gradient if scale == 1 else gradient * scale
         squares.mul_(rho).addcmul_(g, g, value=1 - rho)
         step = (squared_steps + epsilon).div_(squares + epsilon).sqrt_().mul_(g)
         squared_steps.mul_(rho).addcmul_(step, step, value=1 - rho)
@@ -84,15 +103,55 @@ def _update_adam(
     optimizer: keras.optimizers.Adam,
     variables: Sequence[keras.Variable],
     gradients: Sequence[Tensor],
+    scale: float,
     learning_rate: float,
 ) -> None:
+    import torch
+    from torch.optim.adam import adam
+
     beta_1, beta_2 = optimizer.beta_1, optimizer.beta_2
+    number = int(optimizer.iterations) + 1
+    exact_1, exact_2 = 1 - beta_1**number, 1 - beta_2**number
     # With the digits of the weights, as in Keras: at first, few are left of the difference from 1.
-    number, *bases = (ops.cast(value, variables[0].dtype) for value in (optimizer.iterations + 1, beta_1, beta_2))
-    left_1, left_2 = (1 - ops.power(base, number) for base in bases)
-    rate = learning_rate * float(ops.sqrt(left_2) / left_1)
-    means = optimizer._momentums, optimizer._velocities
-    for g, weights, mean, squares in _blocks(optimizer, variables, gradients, *means):
-        mean.mul_(beta_1).add_(g, alpha=1 - beta_1)
-        squares.mul_(beta_2).addcmul_(g, g, value=1 - beta_2)
-        weights.addcdiv_(mean, squares.sqrt().add_(optimizer.epsilon), value=-rate)
+    power, *bases = (ops.cast(value, variables[0].dtype) for value in (number, beta_1, beta_2))
+    left_1, left_2 = (float(1 - ops.power(base, power)) for base in bases)
+    kept = optimizer._momentums, optimizer._velocities
+    rows = [
+        [variable.value, *(means[optimizer._get_variable_index(variable)].value for means in kept)]
+        for variable in variables
+    ]
+    # The fused function expects contiguous tensors. `contiguous` copies others only.
+    weights, means, squares = zip(*([tensor.contiguous() for tensor in row] for row in rows), strict=True)
+    adam(
+        list(weights),
+        [gradient.contiguous() for gradient in gradients],
+        list(means),
+        list(squares),
+        [],
+        [torch.tensor(float(number - 1)) for _ in variables],
+        fused=True,
+        grad_scale=None if scale == 1 else torch.tensor(1 / scale),
+        amsgrad=False,
+        beta1=beta_1,
+        beta2=beta_2,
+        lr=learning_rate * math.sqrt(left_2 / exact_2) * exact_1 / left_1,
+        weight_decay=0.0,
+        # Keras adds epsilon to the root of the squares before it corrects their bias.
+        eps=optimizer.epsilon / math.sqrt(exact_2),
+        maximize=False,
+    )
+    for row, updated in zip(rows, zip(weights, means, squares, strict=True), strict=True):
+        for tensor, new in zip(row, updated, strict=True):
+            if new is not tensor:
+                tensor.copy_(new)
+
+
+def _update_sgd(
+    optimizer: keras.optimizers.SGD,
+    variables: Sequence[keras.Variable],
+    gradients: Sequence[Tensor],
+    scale: float,
+    learning_rate: float,
+) -> None:
+    for variable, gradient in zip(variables, gradients, strict=True):
+        variable.value.add_(gradient, alpha=-learning_rate * scale)

@@ -118,12 +118,12 @@ def recorded_steps(model: keras.Model) -> "RecordedSteps":
 def _speed_up_torch(model: keras.Model) -> None:
     """Makes a compiled model train faster under PyTorch on a CPU; `benchmarks/run.py` (training) measures the benefit.
 
-    The optimizer updates a block of weights at a time, and oneDNN computes the products of a model with many weights.
+    The optimizer updates in few passes, and oneDNN computes the products of a model with many weights.
     """
     from keras_encdec.backend.torch_products import onednn_matmul
-    from keras_encdec.backend.torch_updates import update_by_blocks
+    from keras_encdec.backend.torch_updates import update_in_few_passes
 
-    update_by_blocks(model.optimizer)
+    update_in_few_passes(model.optimizer)
     weights = sum(math.prod(variable.shape) for variable in model.trainable_variables)
     if weights < MIN_WEIGHTS or model.compute_dtype != "float32":
         return

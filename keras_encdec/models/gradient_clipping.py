@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_encdec.backend.gradients import dense_gradient
+from keras_encdec.backend.gradients import dense_gradient, global_norm
 from keras_encdec.backend.types import Tensor
 
 _NAME = "_gradient_norms"
@@ -76,8 +76,7 @@ class GradientNorms:
         """
         if not self.is_counting:
             return
-        squares = [ops.sum(ops.square(ops.cast(gradient, "float32"))) for gradient in gradients if gradient is not None]
-        norm = ops.sqrt(ops.sum(ops.stack(squares))) / scale
+        norm = global_norm([gradient for gradient in gradients if gradient is not None]) / scale
         self._norms.assign(self._norms + norm)
         if self._bound:
             self._clipped.assign(self._clipped + ops.cast(norm > self._bound, "float32"))
