@@ -21,6 +21,7 @@ from keras_encdec.cli.process import (
     STOPPING_SERVER,
     Interruption,
     drop_unwritten,
+    escape_unencodable,
     exit_by_sigpipe,
     flush_standard_output,
     occupy_closed_descriptors,
@@ -112,6 +113,7 @@ class Command:
     def run(self) -> None:
         """Runs the command as a program: the entry point of the console script."""
         occupy_closed_descriptors()
+        escape_unencodable()
         if not self.serves:
             collect_cycles_rarely()
         notice = STOPPING_SERVER if self.serves else STOPPING

@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import io
 import logging
 import os
 import select
@@ -153,6 +154,12 @@ def flush_standard_output() -> None:
     """Flushes standard output, so that a failure is reported here and not by Python at exit."""
     if sys.stdout is not None:
         sys.stdout.flush()
+
+
+def escape_unencodable() -> None:
+    """Makes standard output escape characters that its encoding lacks, such as ± in ASCII, as standard error does."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def drop_unwritten() -> None:

@@ -215,6 +215,9 @@ def long(flag_values):
 def short(flag_values):
     print("a line")
 
+def accented(flag_values):
+    print("12.30 ± 0.45")
+
 def wrong(flag_values):
     raise OSError("no disk")
 
@@ -262,3 +265,10 @@ def test_output_that_cannot_be_written_at_the_end_is_an_error(tmp_path):
     done = subprocess.run(shell, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1 and done.stderr.startswith("encdec-some: No space left on device")
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_result_is_printed_where_the_encoding_lacks_its_characters():
+    program = [sys.executable, "-c", PRINTING, "accented"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False, env=environment)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "12.30 \\xb1 0.45\n", "")
