@@ -5,6 +5,7 @@ import importlib.util
 import math
 import pathlib
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 
 import keras
@@ -13,6 +14,7 @@ import numpy as np
 from keras_encdec.backend.replicas import Compilation, Replicas, set_generator_state
 from keras_encdec.backend.training_step import evaluation_batches, sync_training_state, training_stream
 from keras_encdec.data import Batches
+from keras_encdec.errors import EncdecWarning
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.pruning.pruning_masks import PruningMasks
 from keras_encdec.runtime.progress_state import ProgressRecord
@@ -245,6 +247,14 @@ def _gradual_pruning(config: TrainingConfig, model: keras.Model, budget: Budget)
     masks = PruningMasks.of(model)
     if not masks or not config.gradual_pruning:
         return None
+    if masks.first_share > config.gradual_pruning + 0.005:  # more than rounding to whole weights
+        warnings.warn(
+            EncdecWarning(
+                f"found a model with {masks.first_share:.1%} of its weights pruned, more than "
+                f"{config.gradual_pruning:.1%}; it keeps them pruned, and no others are pruned."
+            ),
+            stacklevel=2,
+        )
     return GradualPruning(masks, budget, config.gradual_pruning, config.pruning_scheme)
 
 

@@ -8,7 +8,7 @@ import pytest
 from tiny_trainings import number_of_updates, tiny_config, train_tiny
 
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.errors import InputError
+from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.model_directory import ModelDirectory, load_model
 from keras_encdec.pruning import prune_model
 from keras_encdec.pruning.pruning_masks import pruned_share
@@ -143,3 +143,10 @@ def test_contradictory_pruning_settings_are_refused(data, dense, pruned, tmp_pat
     assert "found no such directory" in error(InputError, initial_model=str(tmp_path / "none"))
     with pytest.raises(ConfigurationError, match="found gradual_pruning without an end"):
         tiny_config(gradual_pruning=0.5, patience=1)
+
+
+def test_a_model_that_is_pruned_further_already_is_noticed(data, pruned, tmp_path):
+    settings = {"initial_model": str(pruned), "gradual_pruning": 0.5}
+    with pytest.warns(EncdecWarning, match=r"found a model with 60.\d% of its weights pruned, more than 50.0%"):
+        result, _ = train_tiny(data, tmp_path / "m", updates=1, **settings)
+    assert result.rounds[-1].pruned_share == pytest.approx(0.6, abs=0.01)
