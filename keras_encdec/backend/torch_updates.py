@@ -42,16 +42,21 @@ def update_in_few_passes(optimizer: keras.optimizers.Optimizer) -> None:
     update = updates.get(type(optimizer))
     if update is None or getattr(optimizer, "amsgrad", False) or getattr(optimizer, "momentum", 0):
         return
-    bound = optimizer.global_clipnorm
+    bound, scale = optimizer.global_clipnorm, 1.0
+
+    # Keras clips all gradients together, and then updates: a model of several tasks updates each of its parts.
+    def clip(gradients: list[Tensor]) -> list[Tensor]:
+        nonlocal scale
+        scale = _clipping_factor(gradients, bound)
+        return gradients
 
     def update_step(gradients: Sequence[Tensor], variables: Sequence[keras.Variable], learning_rate: Tensor) -> None:
-        scale = _clipping_factor(gradients, bound) if bound else 1.0
         update(optimizer, variables, gradients, scale, float(learning_rate))
 
     # Keras calls both without recording gradients.
     optimizer._parallel_update_step = update_step
     if bound:
-        optimizer._clip_gradients = lambda gradients: gradients
+        optimizer._clip_gradients = clip
 
 
 def _clipping_factor(gradients: Sequence[Tensor], bound: float) -> float:
