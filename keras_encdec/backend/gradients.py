@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from keras_encdec.backend.devices import backend_name, on_cpu
-from keras_encdec.backend.operations import as_tensor
+from keras_encdec.backend.operations import as_tensor, wide_dtype
 from keras_encdec.backend.types import Structure, Tensor
 
 # Computes the gradients of the arguments from the arguments, the residuals and the gradients of the outputs.
@@ -126,8 +126,8 @@ def dense_gradient(gradient: Tensor) -> Tensor:
 
 
 def global_norm(gradients: Sequence[Tensor]) -> Tensor:
-    """Computes the norm of all gradients together: the root of the sum of all squares, a float32 scalar."""
-    gradients = [ops.cast(gradient, "float32") for gradient in gradients]
+    """Computes the norm of all gradients together, the root of the sum of all squares: a scalar, float32 or wider."""
+    gradients = [ops.cast(gradient, wide_dtype(gradient.dtype)) for gradient in gradients]
     if backend_name() == "torch":  # which does not fuse the square and the sum
         squares = [rows.dot(rows) for rows in (gradient.reshape(-1) for gradient in gradients)]
     else:

@@ -76,7 +76,7 @@ class GradientNorms:
         """
         if not self.is_counting:
             return
-        norm = global_norm([gradient for gradient in gradients if gradient is not None]) / scale
+        norm = ops.cast(global_norm([gradient for gradient in gradients if gradient is not None]), "float32") / scale
         self._norms.assign(self._norms + norm)
         if self._bound:
             self._clipped.assign(self._clipped + ops.cast(norm > self._bound, "float32"))
