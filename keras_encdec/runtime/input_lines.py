@@ -60,8 +60,8 @@ class InputLines:
         ended_with_newline: bool. Whether the last line had a line feed; `None` until all lines are read.
 
     Raises:
-        InputError: from the constructor, if the file is missing, a directory, unreadable, empty, in UTF-16, or
-            compressed by a program other than gzip, or is standard input that another InputLines is reading; during
+        InputError: from the constructor, if the file is missing, a directory, unreadable, empty, in UTF-16, compressed
+            twice or by a program other than gzip, or is standard input that another InputLines is reading; during
             iteration, if compressed data are truncated or corrupt, with the number of the line where they break off.
 
     Example:
@@ -136,6 +136,9 @@ class InputLines:
                     "it can be read only once; check what is piped into it" if standard else "check how it was made"
                 )
                 raise InputError("found an empty file", "expected at least one line", remedy, path=path)
+            if self._block.startswith(GZIP_MAGIC):
+                found, remedy = "found a file that gzip compressed twice", "decompress it first: gzip -dc FILE"
+                raise InputError(found, "expected plain or gzipped text", remedy, path=path)
             if self._block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
                 expected, remedy = "expected UTF-8", "convert the file: iconv -f utf-16 -t utf-8 FILE"
                 raise InputError("found text in UTF-16", expected, remedy, path=path)
