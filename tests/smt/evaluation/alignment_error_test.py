@@ -76,6 +76,12 @@ def test_empty_lines_between_sentence_pairs_mean_nothing(tmp_path):
     assert (score.links, score.sure, score.error_rate) == (3, 3, 0)
 
 
+def test_a_large_number_of_a_sentence_takes_no_time(tmp_path):
+    (tmp_path / "gold").write_text(naacl(1, {(0, 0)}) + naacl(999_999_999, {(1, 1)}))
+    [score] = evaluate_alignments({"a": tmp_path / "gold"}, tmp_path / "gold")
+    assert (score.found_sure, score.sentences) == (2, 999_999_999)
+
+
 def test_a_byte_order_mark_is_not_part_of_the_first_line(tmp_path):
     for name, text in (("moses", "0-0"), ("giza", giza(1, {(0, 0)})), ("naacl", naacl(1, {(0, 0)}))):
         (tmp_path / name).write_text("\ufeff" + text)
@@ -115,6 +121,16 @@ def test_a_byte_order_mark_is_not_part_of_the_first_line(tmp_path):
             giza(1, {(0, 0)}) * 2,
             "0-0\n0-0\n",
             "found, line 4: found sentence pair 1 again, as on line 1, expected each pair once",
+        ),
+        (
+            giza(1, {(0, 0)}).replace("})", "w" * 300_000, 1),  # which must not take hours
+            "0-0\n",
+            "found, line 3: found .NULL .*, expected three lines per sentence pair as GIZA",
+        ),
+        (
+            giza("9" * 5000, {(0, 0)}),
+            "0-0\n",
+            "found, line 1: found .# Sentence pair .*, expected three lines per sentence pair as GIZA",
         ),
         (
             giza(3, {(0, 0)}) + giza(1, {(0, 0)}),
