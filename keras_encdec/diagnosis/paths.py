@@ -159,7 +159,7 @@ def _check_versions(folder: pathlib.Path, single: bool) -> tuple[str, list[str]]
 def _check_shards(folder: pathlib.Path) -> tuple[str, list[str]]:
     """Checks the parts that the records of a sharded job list. Without a manifest the job cannot continue."""
     from keras_encdec.runtime.settings_files import read_parsed
-    from keras_encdec.runtime.shard_folder import DONE, MANIFEST, part_content
+    from keras_encdec.runtime.shard_folder import DONE, MANIFEST, part_content, record_checksum
 
     def damaged(what: str, path: pathlib.Path) -> str:
         return str(InputError(f"found a damaged {what}", "expected what was written", "run the job again", path))
@@ -173,8 +173,10 @@ def _check_shards(folder: pathlib.Path) -> tuple[str, list[str]]:
     for path in sorted(folder.glob(f"*{DONE}")):
         try:
             record = read_parsed(path, json.loads)
+            if record["checksum"] != record_checksum(record):
+                raise ValueError
             checksums = {f"{record['shard']:09}.{i}": output["sha256"] for i, output in enumerate(record["outputs"])}
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError):
             problems.append(damaged("record", path))
             continue
         done += 1

@@ -17,7 +17,7 @@ from keras_encdec.runtime.decompression import BrokenGzip, decompressed
 from keras_encdec.runtime.files import exists, is_url, joined, read_contents, remove
 from keras_encdec.runtime.open_output import write_file
 from keras_encdec.runtime.remote import remote_contents
-from keras_encdec.runtime.settings_files import Json
+from keras_encdec.runtime.settings_files import Json, read_parsed
 from keras_encdec.runtime.shards import Shard, ShardResult
 
 # Name of the manifest, and the end of the name of a finished shard's record, which begins with the shard's number.
@@ -98,13 +98,14 @@ class ShardFolder:
             path = self._part(shard.number, number)
             write_file(path, data)
             outputs.append({"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()})
-        record = {
+        values = {
             "shard": shard.number,
             "lines": shard.lines,
             "sha256": shard.checksum,
             "outputs": outputs,
             "counts": result.counts,
         }
+        record = {**values, "checksum": record_checksum(values)}
         write_file(self._record(shard.number), (json.dumps(record) + "\n").encode())
         self.done[shard.number] = record
 
@@ -150,12 +151,11 @@ class ShardFolder:
         """Compares the manifest in the folder with that of the job."""
         path = joined(self.path, MANIFEST)
         try:
-            found = json.loads(read_contents(path))
-            names = sorted({*found, *expected})
-        except (ValueError, TypeError, RecursionError) as error:
+            found = read_parsed(path, json.loads)
+        except (OSError, ValueError) as error:
             remedy = f"remove {self.path} to begin again"
             raise InputError(f"found a file that cannot be read ({error})", "", remedy, path) from None
-        for name in names:
+        for name in sorted({*found, *expected}):
             before, now = found.get(name), expected.get(name)
             if isinstance(before, dict) and isinstance(now, dict):
                 key = next((key for key in {**before, **now} if before.get(key) != now.get(key)), None)
@@ -176,10 +176,16 @@ class ShardFolder:
             with explained(self.path, "to read a folder"):
                 contents = {path.name: path.read_bytes() for path in pathlib.Path(self.path).glob(f"*{DONE}")}
         for content in contents.values():
-            with contextlib.suppress(ValueError, TypeError, KeyError):
+            with contextlib.suppress(ValueError, AttributeError, RecursionError):
                 record = json.loads(content)
-                record["shard"], record["lines"], record["sha256"], record["outputs"], record["counts"]
-                yield record
+                if record.get("checksum") == record_checksum(record):
+                    yield record
+
+
+def record_checksum(record: Mapping[str, Json]) -> str:
+    """Returns the checksum of the record of a finished shard, which covers all its other values."""
+    values = {name: value for name, value in record.items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(values).encode()).hexdigest()
 
 
 def part_content(path: FilePath) -> bytes:

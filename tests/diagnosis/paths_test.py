@@ -10,6 +10,7 @@ import pytest
 from keras_encdec.diagnosis.paths import check_path
 from keras_encdec.export.versions import version_checksums
 from keras_encdec.model_config import replace_weights
+from keras_encdec.runtime.shard_folder import record_checksum
 
 
 @pytest.fixture
@@ -46,6 +47,7 @@ def shards(tmp_path):
     sums = [hashlib.sha256(data).hexdigest() for data in (b"one\n", b"two\n")]
     records = [{"shard": number, "outputs": [{"sha256": checksum}]} for number, checksum in enumerate(sums)]
     for number, record in enumerate(records):
+        record["checksum"] = record_checksum(record)
         (folder / f"{number:09}.done.json").write_text(json.dumps(record))
     return folder
 
@@ -171,7 +173,7 @@ def test_a_damaged_shard(shards):
     (shards / "000000001.0").write_bytes(b"two\n")
     flip_byte(shards / "000000000.0.gz")
     assert "000000000.0: found a damaged part, expected what was written; run the job again" in problem(shards)
-    (shards / "000000000.done.json").write_text("{}")
+    (shards / "000000000.done.json").write_text('{"checksum": "ab", "shard": 0, "outputs": []}')
     assert "000000000.done.json: found a damaged record, expected what was written; run the job" in problem(shards)
     (shards / "manifest.json").unlink()
     assert f"remove {shards} and run the job again" in problem(shards)

@@ -97,7 +97,8 @@ def test_a_shard_with_a_damaged_record_is_done_again(output):
         folder(output).keep(shard, result(shard))
     record = pathlib.Path(f"{output}.shards/000000001{DONE}")
     content = record.read_bytes()
-    for damaged in (b"damage", b"{}", b"[]", b""):
+    flipped = content.replace(b'"lines": 2', b'"lines": 3')
+    for damaged in (b"damage", b"{}", b"[]", b"", flipped, content.replace(b'"number": 1', b'"number": 3')):
         record.write_bytes(damaged)
         again = folder(output)
         assert [again.is_done(shard) for shard in shards()] == [True, False, True]
@@ -108,10 +109,10 @@ def test_a_shard_with_a_damaged_record_is_done_again(output):
 def test_a_damaged_manifest_is_named(output):
     pathlib.Path(f"{output}.shards").mkdir()
     folder(output)
-    with open(f"{output}.shards/{MANIFEST}", "r+b") as file:
-        file.write(b"damage")
-    with pytest.raises(InputError, match=f"{MANIFEST}.*remove {output}.shards to begin again"):
-        folder(output)
+    for damaged in (b"damage", b'["format"]'):
+        pathlib.Path(f"{output}.shards/{MANIFEST}").write_bytes(damaged)
+        with pytest.raises(InputError, match=f"{MANIFEST}.*remove {output}.shards to begin again"):
+            folder(output)
 
 
 def test_an_error_before_the_first_shard_leaves_no_folder(output):
