@@ -10,6 +10,7 @@ import numpy as np
 from keras_encdec.errors import EncdecWarning, InputError, quoted
 from keras_encdec.formats import InputLines
 from keras_encdec.formats.encodings import FileEncoding, unescape
+from keras_encdec.formats.fields import finite_number
 from keras_encdec.task_options import FREQUENT_WORDS, SHORTLIST_WORDS
 from keras_encdec.text.vocabulary import (
     FIRST_WORD,
@@ -207,7 +208,7 @@ def _probability(columns: Sequence[str]) -> float | None:
     if len(columns) < 3 or not columns[0] or not columns[1]:
         return None
     try:
-        value = float(columns[2])
+        value = finite_number(columns[2])
     except ValueError:
         return None
     return value if 0 <= value <= 1 else None

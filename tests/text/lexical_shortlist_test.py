@@ -66,7 +66,7 @@ def test_a_table_of_another_language_causes_a_warning(tmp_path, recwarn):
         LexicalShortlist.read(tmp_path / "table", Vocabulary(["the", *map(str, range(4))]))
 
 
-@pytest.mark.parametrize("line", ["a b 0.5", "a\tb", "a\tb\tc", "a\tb\t2", "\tb\t0.5", "a\tb\tnan", ""])
+@pytest.mark.parametrize("line", ["a b 0.5", "a\tb", "a\tb\tc", "a\tb\t2", "\tb\t0.5", "a\tb\tnan", "a\tb\t0_1", ""])
 def test_a_line_of_another_form_is_an_error_with_its_number(tmp_path, line):
     (tmp_path / "table").write_text(f"x\ty\t0.5\n{line}\n")
     with pytest.raises(InputError) as caught:
