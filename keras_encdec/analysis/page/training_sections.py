@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
@@ -64,6 +65,8 @@ def read_training_run(folder: FilePath) -> TrainingRun | None:
         raise InputError("found no such directory", "expected a model directory made by encdec-train", path=folder)
     try:
         rounds = read_parsed(folder / HISTORY, json.loads)["rounds"]
+        if not all(math.isfinite(value) for entry in rounds for value in entry.values()):
+            raise ValueError("a number is not finite")
         rounds = tuple(map(TrainingRound.from_dict, rounds))
     except FileNotFoundError:
         return None

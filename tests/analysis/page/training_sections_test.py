@@ -37,7 +37,9 @@ def test_a_missing_history_is_none_and_an_invalid_one_is_an_error(tmp_path):
     assert read_training_run(tmp_path) is None
     with pytest.raises(InputError, match="none: found no such directory"):
         read_training_run(tmp_path / "none")
-    for number, rounds in enumerate(([{"updates": 1}], 3, [4])):
+    numbers = {"updates": 1, "pairs": 1, "seconds": 1.0, "learning_rate": 0.5}
+    wrong = [{**numbers, "pairs": "1"}], [{**numbers, "perplexity": [1]}], [{**numbers, "perplexity": float("nan")}]
+    for number, rounds in enumerate(([{"updates": 1}], 3, [4], *wrong)):
         with pytest.raises(InputError, match="history.json: found an invalid history"):
             read_training_run(written(tmp_path / f"model{number}", rounds))
 
