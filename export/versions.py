@@ -233,10 +233,11 @@ def read_description(version: pathlib.Path) -> Description:
         model_weights = description.get("model_weights")
         if not isinstance(model_weights, str | None):
             raise ValueError("its model_weights is not a checksum")
+        max_tokens = description.get("max_tokens", MAX_TOKENS)
+        if type(max_tokens) is not int or max_tokens < 1:
+            raise ValueError(f"its max_tokens is {max_tokens!r}")
         tokenization = dict(tokenization) if reads == RAW_TEXT else None
-        return Description(
-            tokenization, weights, checksums, model_weights, int(description.get("max_tokens", MAX_TOKENS))
-        )
+        return Description(tokenization, weights, checksums, model_weights, max_tokens)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
             f"found no valid description of the version ({error})",

@@ -84,6 +84,9 @@ def test_another_model_fails_the_verification(copied, tmp_path):
     edit_description(copied[1], model_weights=["a"])
     with pytest.raises(InputError, match="model_weights is not a checksum.*export the model again"):
         verify_export(other, copied[1], made_pairs=20)
+    edit_description(copied[1], model_weights=None, max_tokens=float("inf"))
+    with pytest.raises(InputError, match="its max_tokens is inf.*export the model again"):
+        verify_export(other, copied[1], made_pairs=20)
 
 
 def edit_description(export_dir, **values):
