@@ -137,6 +137,9 @@ def select_pairs(
     options = SelectionOptions.combined(options, values)
     check_corpus(format, input, source, output=output, source_output=source_output, scores=scores)
     check_distinct_files(input, source, output, source_output, scores)
+    for model in models.values():
+        if isinstance(model, str | os.PathLike):
+            check_distinct_files(model, output, source_output, scores)
     names = options.models_in_order(models)
     start = time.monotonic()
     files = CorpusFiles(format, input, source, output, source_output, scores)
@@ -170,7 +173,9 @@ def _write(
     """
     with contextlib.ExitStack() as stack:
         paths = files.output, files.source_output, files.scores
-        file, source_file, score_file = [stack.enter_context(open_output(path)) if path else None for path in paths]
+        file, source_file, score_file = [
+            None if path is None else stack.enter_context(open_output(path)) for path in paths
+        ]
         candidates, collected = PairFilter(options.max_tokens, options.deduplicate), array("d")
         with files.open_reader(options) as reader, progress(reader.lines) as done:
             for window, rows in scored(candidates.windows(reader)):

@@ -297,6 +297,7 @@ def test_malformed_lines_stop_the_selection_or_are_left_out(corpus, out, dual):
             "found model_dir with method=moore_lewis, expected in_domain_source and general_source, or .* and "
             "general_target; model_dir is for method=dual",
         ),
+        ({"top": 1, "models": {"in_domain_target": "x"}, "output": "x"}, "one file for two purposes"),
         ({"top": 1, "models": {"in_domain_target": "x"}}, "; in_domain_target is for method=moore_lewis or bilingual"),
         ({"top": 1}, "found model_dir with method=dual, expected model_dir and reverse_model_dir"),
     ],
@@ -308,7 +309,9 @@ def test_arguments_that_contradict_one_another_are_refused(corpus, out, argument
     assert not list(out.iterdir())
 
 
-def test_models_of_another_kind_and_pipes_are_refused(corpus, out, dual, language_models):
+def test_models_of_another_kind_pipes_and_empty_paths_are_refused(corpus, out, dual, language_models):
+    with pytest.raises(ConfigurationError, match="found '' in place of the path of a file to write"):
+        select_pairs(corpus / "tsv", "", dual, format="tsv", top=1)
     both = {"model_dir": dual["reverse_model_dir"], "reverse_model_dir": dual["model_dir"]}
     os.mkfifo(corpus / "pipe")
     with pytest.raises(InputError, match="pipe: found a pipe, expected a file, because it is read more than once"):
