@@ -52,10 +52,7 @@ class ExportResult:
 
 
 def export_model(
-    model_dir: FilePath,
-    export_dir: FilePath,
-    options: ExportOptions | None = None,
-    **values: object,
+    model_dir: FilePath, export_dir: FilePath, options: ExportOptions | None = None, **values: object
 ) -> ExportResult:
     """Writes a version of a trained model for TensorFlow Serving, and the server's configuration files.
 

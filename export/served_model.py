@@ -25,12 +25,7 @@ from keras_encdec.models.spelling_rules import SpellingRules
 from keras_encdec.models.translation_model import TranslationModel, model_in_dtype
 from keras_encdec.task_options import TRANSLATION_WEIGHT
 from keras_encdec.text import Tokenizer
-from keras_encdec.text.lexical_shortlist import (
-    LexicalShortlist,
-    RareTranslations,
-    read_dictionary,
-    read_translations,
-)
+from keras_encdec.text.lexical_shortlist import LexicalShortlist, RareTranslations, read_dictionary, read_translations
 from keras_encdec.text.vocabulary import SPELLING_WIDTH
 
 

@@ -35,9 +35,7 @@ class ServingConfig(ShortlistOptions, TranslationOptions, ReplacementOptions):
     """
 
     max_tokens: int = hyperparameter(
-        MAX_TOKENS,
-        "Longest phrase that the server accepts, in tokens; longer phrases could overload it.",
-        minimum=1,
+        MAX_TOKENS, "Longest phrase that the server accepts, in tokens; longer phrases could overload it.", minimum=1
     )
     beam_size: int = hyperparameter(
         5,
@@ -137,8 +135,7 @@ class ExportOptions(ServingConfig):
         group="versions and models.config",
     )
     raw_text: bool = hyperparameter(
-        False,
-        "Read raw text instead of tokens; operations of tensorflow-text tokenize it in the graph.",
+        False, "Read raw text instead of tokens; operations of tensorflow-text tokenize it in the graph."
     )
 
     def check(self) -> None:

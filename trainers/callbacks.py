@@ -107,11 +107,7 @@ class RoundAverage(keras.callbacks.Callback):
     """
 
     def __init__(
-        self,
-        folder: str | os.PathLike[str],
-        budget: Budget,
-        number: int,
-        rounds: Sequence[dict[str, float]] = (),
+        self, folder: str | os.PathLike[str], budget: Budget, number: int, rounds: Sequence[dict[str, float]] = ()
     ) -> None:
         super().__init__()
         self._folder, self._budget, self._number = pathlib.Path(folder) / ROUNDS, budget, number

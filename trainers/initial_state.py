@@ -71,11 +71,7 @@ def new_state(
 
 
 def last_state(
-    config: TrainingConfig,
-    data: TrainingData,
-    tasks: TrainingTasks | None,
-    folder: pathlib.Path,
-    replicas: Replicas,
+    config: TrainingConfig, data: TrainingData, tasks: TrainingTasks | None, folder: pathlib.Path, replicas: Replicas
 ) -> TrainingState:
     """Loads the last checkpoint in a model directory, and checks that its settings are those given now.
 

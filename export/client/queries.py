@@ -6,12 +6,7 @@ from collections.abc import Mapping
 
 from keras_encdec.errors import InputError
 from keras_encdec.export.client.connection import ConnectionOptions, connect, connected, labelled_version, retrying
-from keras_encdec.export.client.model_server import (
-    ModelName,
-    ModelVersionStatus,
-    SignatureDef,
-    TensorShape,
-)
+from keras_encdec.export.client.model_server import ModelName, ModelVersionStatus, SignatureDef, TensorShape
 
 
 def _shape(shape: TensorShape) -> str:

@@ -213,10 +213,7 @@ class ReportSections:
                 yield attention_section([hypotheses[0] for hypotheses in translations])
 
     def _gate_sections(
-        self,
-        sample: TableSample | None,
-        chosen: Mapping[str, Sequence[Sequence[TablePair]]],
-        sentences: Sequence[str],
+        self, sample: TableSample | None, chosen: Mapping[str, Sequence[Sequence[TablePair]]], sentences: Sequence[str]
     ) -> Iterator[Section]:
         if not has_gates(self._directory):
             return

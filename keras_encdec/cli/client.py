@@ -30,11 +30,7 @@ class ClientCommandOptions(ClientOptions):
         group="instead of scoring",
     )
     seconds: float = hyperparameter(
-        10.0,
-        "With --bench: seconds for which requests are sent.",
-        above=0.0,
-        group="instead of scoring",
-        needs="bench",
+        10.0, "With --bench: seconds for which requests are sent.", above=0.0, group="instead of scoring", needs="bench"
     )
 
     def check(self) -> None:

@@ -262,11 +262,7 @@ def main(_arguments: Arguments, options: DemonstrationOptions) -> int:
 
 
 COMMAND = task_command(
-    "encdec-demo",
-    main,
-    DemonstrationOptions,
-    example="encdec-demo --minutes=3",
-    guide="../tutorial",
+    "encdec-demo", main, DemonstrationOptions, example="encdec-demo --minutes=3", guide="../tutorial"
 )
 
 if __name__ == "__main__":

@@ -6,12 +6,7 @@ from keras_encdec.backend.startup import import_keras
 from keras_encdec.cli.flags import Repeated
 from keras_encdec.cli.process import say
 from keras_encdec.cli.task_command import Arguments, check_paths, task_command
-from keras_encdec.experiment.distillation_options import (
-    TEXTS,
-    DistillationOptions,
-    check_teachers,
-    check_test_sets,
-)
+from keras_encdec.experiment.distillation_options import TEXTS, DistillationOptions, check_teachers, check_test_sets
 from keras_encdec.formats import pair_format
 from keras_encdec.model_config import model_path
 from keras_encdec.runtime.files import check_can_be_read_again

@@ -40,11 +40,7 @@ class ExportCommandOptions(ExportOptions):
 def main(arguments: Arguments, options: ExportCommandOptions) -> None:
     """Exports as the flags say."""
     model_dir, folder = arguments["model_dir"], arguments["export_dir"]
-    tasks = {
-        "model_dir": model_dir,
-        "stable_version": options.stable_version,
-        "remove_version": options.remove_version,
-    }
+    tasks = {"model_dir": model_dir, "stable_version": options.stable_version, "remove_version": options.remove_version}
     given = " and ".join(f"{{{name}}}" for name, value in tasks.items() if value)
     if sum(map(bool, tasks.values())) != 1:
         raise ConfigurationError(

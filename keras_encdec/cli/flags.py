@@ -22,7 +22,7 @@ TEXT = {
 }
 ALIGNMENT = {
     "alignment": "Word alignment of the pairs: lines of links such as 0-0 1-2, source-target in the files' order. "
-    "Default: the pairs are aligned by sil-thot.",
+    "Default: the pairs are aligned by sil-thot."
 }
 OUTPUT = {
     "output": "File to write; gzipped if its name ends in .gz. It appears when it is complete. - means standard output."

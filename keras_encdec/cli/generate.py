@@ -109,13 +109,7 @@ def main(flag_values: flags.FlagValues) -> None:
 
     keep_freed_memory()
     summary = generate_file(
-        models,
-        flag_values.input,
-        flag_values.output,
-        sampler,
-        options,
-        progress=ReadingProgress,
-        show=say,
+        models, flag_values.input, flag_values.output, sampler, options, progress=ReadingProgress, show=say
     )
     if flag_values.input:
         show_summary(summary)

@@ -24,7 +24,7 @@ COMMAND = task_command(
     },
     optional={
         "vocabulary": "File with the words that the model has, as text or a list; all others become the unknown word. "
-        "--min_count then counts in this file. Default: the input.",
+        "--min_count then counts in this file. Default: the input."
     },
     example="encdec-ngram --input=train.fr --output=lm.arpa.gz --order=5",
     guide="decoding",

@@ -62,7 +62,7 @@ COMMAND = task_command(
     SelectionOptions,
     required={
         "output": "File to write the selected lines of --target or --tsv to, unchanged and in their order; gzipped if "
-        "its name ends in .gz. It appears when it is complete.",
+        "its name ends in .gz. It appears when it is complete."
     },
     optional={
         **TEXT,

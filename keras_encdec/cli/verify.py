@@ -19,9 +19,7 @@ class VerifyCommandOptions(EncodingOption, VerificationOptions):
     """Options of the command: those of the comparison, and the pairs that are compared."""
 
     format: str = hyperparameter(
-        "tsv",
-        "Format of the input.",
-        choices=lambda: format_names(ColumnKind.LOG_PROB, has_source_file=False),
+        "tsv", "Format of the input.", choices=lambda: format_names(ColumnKind.LOG_PROB, has_source_file=False)
     )
     num_pairs: int = hyperparameter(1000, "Number of pairs to compare: the first ones of the input.", minimum=1)
 

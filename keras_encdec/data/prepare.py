@@ -12,16 +12,7 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from keras_encdec.data.prepared_pairs import (
-    IDS,
-    LENGTHS,
-    SHORTLISTS,
-    SPELLINGS,
-    STARTS,
-    SUMMARY,
-    Ids,
-    PreparedPairs,
-)
+from keras_encdec.data.prepared_pairs import IDS, LENGTHS, SHORTLISTS, SPELLINGS, STARTS, SUMMARY, Ids, PreparedPairs
 from keras_encdec.errors import FilePath, InputError, explained
 from keras_encdec.formats import open_output
 from keras_encdec.formats.alignments import AlignedWordPair

@@ -13,12 +13,7 @@ from keras_encdec.errors import FilePath
 from keras_encdec.formats.alignments import alignment_line
 from keras_encdec.formats.encodings import FileEncoding, escape
 from keras_encdec.scoring.scoring_options import FEATURE_NAME
-from keras_encdec.text.lexical_shortlist import (
-    LexicalShortlist,
-    RareTranslations,
-    read_dictionary,
-    read_translations,
-)
+from keras_encdec.text.lexical_shortlist import LexicalShortlist, RareTranslations, read_dictionary, read_translations
 from keras_encdec.text.tokenizer import SUBWORD_JOINERS
 from keras_encdec.text.vocabulary import UNKNOWN
 

@@ -73,9 +73,7 @@ class GenerationOptions(
         group="form of the output",
     )
     max_length_factor: float | None = hyperparameter(
-        None,
-        "Maximum target length per source word; at least 10 words are always allowed. Default: 1.5.",
-        minimum=0,
+        None, "Maximum target length per source word; at least 10 words are always allowed. Default: 1.5.", minimum=0
     )
     max_length: int | None = hyperparameter(
         None,

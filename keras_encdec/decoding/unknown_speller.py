@@ -179,10 +179,7 @@ class UnknownSpeller:
         return words
 
     def _states(
-        self,
-        unknown: Sequence[tuple[int, int, int]],
-        results: Sequence[Sequence[Hypothesis]],
-        requests: SearchRequests,
+        self, unknown: Sequence[tuple[int, int, int]], results: Sequence[Sequence[Hypothesis]], requests: SearchRequests
     ) -> Iterator[np.ndarray]:
         """Yields the first states of the spellings, float32 `(words, units of all models)`, in order."""
 

@@ -12,12 +12,7 @@ from keras_encdec.decoding import BeamSampler, GreedySampler, generate_file
 from keras_encdec.decoding.generation_options import GenerationOptions
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.experiment import stage_functions
-from keras_encdec.experiment.distillation_options import (
-    TEXTS,
-    DistillationOptions,
-    check_teachers,
-    check_test_sets,
-)
+from keras_encdec.experiment.distillation_options import TEXTS, DistillationOptions, check_teachers, check_test_sets
 from keras_encdec.experiment.stage_runner import (
     RECORDS,
     Stage,

@@ -8,11 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from keras_encdec.errors import FilePath
 from keras_encdec.experiment import moses, stage_functions
-from keras_encdec.experiment.experiment_config import (
-    VALIDATED_ON,
-    ExperimentConfig,
-    FeatureConfig,
-)
+from keras_encdec.experiment.experiment_config import VALIDATED_ON, ExperimentConfig, FeatureConfig
 from keras_encdec.experiment.experiment_file import load_experiment
 from keras_encdec.experiment.results import RESULTS, ExperimentResult, draw_results, read_result, write_results
 from keras_encdec.experiment.stage_runner import (

@@ -81,9 +81,7 @@ class BaselineConfig(Configuration):
     """The section `[baseline]`: the translation system that features are added to."""
 
     system: str = hyperparameter(
-        "decoder",
-        "Where the n-best lists come from: files (lists), the package's decoder, or Moses.",
-        choices=SYSTEMS,
+        "decoder", "Where the n-best lists come from: files (lists), the package's decoder, or Moses.", choices=SYSTEMS
     )
     phrase_table: str | None = hyperparameter(
         None, "Moses phrase table. Default: extracted from the training text.", is_path=True

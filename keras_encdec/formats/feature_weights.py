@@ -28,14 +28,7 @@ TRANSLATION_MODEL = "TranslationModel0"
 #: -100 times the number of copied words. Moses does not tune it, and leaves it out of n-best lists.
 UNKNOWN_WORD_PENALTY = "UnknownWordPenalty0"
 #: All of these.
-DECODER_FEATURES = (
-    DISTORTION,
-    LANGUAGE_MODEL,
-    WORD_PENALTY,
-    PHRASE_PENALTY,
-    TRANSLATION_MODEL,
-    UNKNOWN_WORD_PENALTY,
-)
+DECODER_FEATURES = (DISTORTION, LANGUAGE_MODEL, WORD_PENALTY, PHRASE_PENALTY, TRANSLATION_MODEL, UNKNOWN_WORD_PENALTY)
 
 Weights = Mapping[str, Sequence[float]]
 

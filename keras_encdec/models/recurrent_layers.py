@@ -106,10 +106,7 @@ def recurrent_cell(cell: str, units: int, initial_scale: float, dtype: keras.DTy
         ValueError: for a cell that is not registered.
     """
     return recurrent_cell_class(cell)(
-        units,
-        kernel_initializer=uniform(initial_scale),
-        recurrent_initializer=uniform(initial_scale),
-        dtype=dtype,
+        units, kernel_initializer=uniform(initial_scale), recurrent_initializer=uniform(initial_scale), dtype=dtype
     )
 
 

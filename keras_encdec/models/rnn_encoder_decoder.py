@@ -246,10 +246,7 @@ class RNNDecoder(Decoder):
 
     @property
     def memory_spec(self) -> dict[str, TensorSpec]:
-        return {
-            "gate_context": TensorSpec((3 * self.units,)),
-            "readout_context": TensorSpec((2 * self.maxout_units,)),
-        }
+        return {"gate_context": TensorSpec((3 * self.units,)), "readout_context": TensorSpec((2 * self.maxout_units,))}
 
     @property
     def output_weights(self) -> tuple[Tensor, Tensor]:

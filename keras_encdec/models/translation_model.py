@@ -9,11 +9,7 @@ from typing import Any, Self
 import keras
 from keras import ops
 
-from keras_encdec.architectures.architecture_registry import (
-    Architecture,
-    load_preset,
-    register_architecture,
-)
+from keras_encdec.architectures.architecture_registry import Architecture, load_preset, register_architecture
 from keras_encdec.backend.compiled_call import compiled_call, compute_in_int8
 from keras_encdec.backend.devices import backend_name, warn_if_slow
 from keras_encdec.backend.gradients import without_gradients

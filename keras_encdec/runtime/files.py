@@ -14,12 +14,7 @@ from collections.abc import Iterable, Iterator
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import FilePath, InputError, explained
-from keras_encdec.runtime.remote import (
-    RemoteInput,
-    is_remote_file,
-    remote_exists,
-    remove_remote,
-)
+from keras_encdec.runtime.remote import RemoteInput, is_remote_file, remote_exists, remove_remote
 
 #: The path that means standard input or output.
 STANDARD_STREAM = "-"

@@ -13,13 +13,7 @@ from typing import BinaryIO, Self
 
 from keras_encdec.errors import EncdecWarning, FilePath, InputError, explained, name_in_errors
 from keras_encdec.runtime.files import is_url, joined
-from keras_encdec.runtime.remote import (
-    RemoteOutput,
-    check_remote_writable,
-    fetch,
-    remote_sizes,
-    remove_remote,
-)
+from keras_encdec.runtime.remote import RemoteOutput, check_remote_writable, fetch, remote_sizes, remove_remote
 from keras_encdec.runtime.unfinished import temporary_folder
 
 _BLOCK = 1 << 20

@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeVar
 import numpy as np
 
 from keras_encdec.errors import InputError
-from keras_encdec.formats import (
-    Column,
-    ColumnKind,
-    InputLines,
-    PairFormat,
-    Record,
-    model_words,
-    pair_format,
-)
+from keras_encdec.formats import Column, ColumnKind, InputLines, PairFormat, Record, model_words, pair_format
 from keras_encdec.formats.alignments import AlignmentLine, alignment_line
 from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.pair_format import DECIMALS, WordPair

@@ -7,14 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import BinaryIO
 
-from keras_encdec.formats import (
-    Column,
-    FilePath,
-    InputLines,
-    Record,
-    open_output,
-    pair_format,
-)
+from keras_encdec.formats import Column, FilePath, InputLines, Record, open_output, pair_format
 from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.runtime.files import check_distinct_files
 from keras_encdec.runtime.progress import Progress, ShardedFileSummary, counted

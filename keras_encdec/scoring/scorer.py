@@ -305,12 +305,7 @@ class RareTargets:
     """
 
     def __init__(
-        self,
-        targets: np.ndarray,
-        paths: np.ndarray,
-        first: int,
-        speller: Callable[..., Tensor],
-        spellings: np.ndarray,
+        self, targets: np.ndarray, paths: np.ndarray, first: int, speller: Callable[..., Tensor], spellings: np.ndarray
     ) -> None:
         self._shape, self._speller, self._spellings = paths.shape, speller, spellings
         rows, columns = np.nonzero(targets >= first)

@@ -148,14 +148,7 @@ def score_in_shards(
     )
     steps = _Steps(options, sentences, columns, scored_ini)
     run = run_in_shards(
-        job,
-        options.open_engine(),
-        work,
-        steps.prepare,
-        steps.finish,
-        check=steps.check,
-        progress=progress,
-        show=show,
+        job, options.open_engine(), work, steps.prepare, steps.finish, check=steps.check, progress=progress, show=show
     )
     assert steps.counts is not None  # empty files are refused, so that there is a shard
     return WrittenScores(run.written, steps.counts, steps.notices)

@@ -187,12 +187,7 @@ def _shown(value: object) -> str:
 
 def record(**properties: Schema) -> Schema:
     """Returns the schema of an object with these properties, all of them required."""
-    return {
-        "type": "object",
-        "required": list(properties),
-        "additionalProperties": False,
-        "properties": properties,
-    }
+    return {"type": "object", "required": list(properties), "additionalProperties": False, "properties": properties}
 
 
 def array(items: Schema, description: str = "") -> Schema:

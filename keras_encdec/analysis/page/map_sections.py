@@ -33,12 +33,7 @@ LONGEST = 40  # letters of a name
 
 
 def map_section(
-    name: str,
-    title: str,
-    introduction: str,
-    vectors: Vectors,
-    points: np.ndarray,
-    groups: Mapping[str, np.ndarray],
+    name: str, title: str, introduction: str, vectors: Vectors, points: np.ndarray, groups: Mapping[str, np.ndarray]
 ) -> Section:
     """Writes a map of words or phrases, their nearest neighbours, and their vectors for TensorBoard's projector.
 
@@ -72,13 +67,7 @@ def map_section(
         regions=regions,
         groups=groups,
     )
-    body = fill(
-        "map",
-        introduction=introduction,
-        dimensions=vectors.array.shape[1],
-        figure=scatter,
-        nearest=nearest,
-    )
+    body = fill("map", introduction=introduction, dimensions=vectors.array.shape[1], figure=scatter, nearest=nearest)
     files = {f"projector/{name}/{file}": content for file, content in projector_files(vectors).items()}
     tables = {
         f"{name}_map": Table(title, (name, "x", "y"), coordinates),
@@ -115,10 +104,7 @@ def rare_words_section(vectors: Vectors, rare: int) -> Section:
 
 
 def draw_map(
-    points: np.ndarray,
-    names: Sequence[str],
-    regions: Sequence[Box],
-    groups: Mapping[str, np.ndarray] | None = None,
+    points: np.ndarray, names: Sequence[str], regions: Sequence[Box], groups: Mapping[str, np.ndarray] | None = None
 ) -> Figure:
     """Draws a panel with all points, and a panel for each region with the names of its points.
 

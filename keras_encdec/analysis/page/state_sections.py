@@ -31,9 +31,7 @@ def gate_section(shown: Sequence[PhraseGates], corpus: Sequence[PhraseGates]) ->
             "Each point is a unit: how much of its state it keeps at a word, and how often it resets.",
         ),
         "gates_values": rendered(
-            draw_gate_values(corpus),
-            "How often the gates have each value",
-            "The values of all units at all words.",
+            draw_gate_values(corpus), "How often the gates have each value", "The values of all units at all words."
         ),
     }
     phrases = {

@@ -75,13 +75,7 @@ class TranslationOptionFinder:
     With a `table_limit` of 0, it makes all. The words of the model may have Moses's escapes or not.
     """
 
-    def __init__(
-        self,
-        phrases: PhraseTable,
-        model: NgramModel,
-        weights: DecoderWeights,
-        table_limit: int,
-    ) -> None:
+    def __init__(self, phrases: PhraseTable, model: NgramModel, weights: DecoderWeights, table_limit: int) -> None:
         self._phrases, self._model, self._weights = phrases, model, weights
         self._table_limit = table_limit or None
         self._options: dict[str, list[PhraseOption]] = {}

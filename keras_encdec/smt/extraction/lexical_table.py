@@ -37,9 +37,7 @@ class WordPairCounts:
 
     @classmethod
     def of_sentences(
-        cls,
-        sentences: Iterable[tuple[Sequence[bytes], Sequence[bytes], Links]],
-        vocabulary: Mapping[bytes, int],
+        cls, sentences: Iterable[tuple[Sequence[bytes], Sequence[bytes], Links]], vocabulary: Mapping[bytes, int]
     ) -> "WordPairCounts":
         """Counts the aligned words of sentence pairs, whose links are distinct, by the numbers of the vocabulary."""
         pairs: list[int] = []

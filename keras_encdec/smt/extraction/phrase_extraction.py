@@ -9,10 +9,7 @@ Spans = list[tuple[int, int, int, int]]
 
 
 def extract_phrases(
-    source_length: int,
-    target_length: int,
-    alignment: Iterable[tuple[int, int]],
-    max_length: int = MAX_PHRASE_LENGTH,
+    source_length: int, target_length: int, alignment: Iterable[tuple[int, int]], max_length: int = MAX_PHRASE_LENGTH
 ) -> Spans:
     """Finds every phrase pair that is consistent with a word alignment.
 

@@ -8,14 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.errors import InputError
-from keras_encdec.formats import (
-    FilePath,
-    InputLines,
-    NBestPairReader,
-    append_features,
-    model_words,
-    open_output,
-)
+from keras_encdec.formats import FilePath, InputLines, NBestPairReader, append_features, model_words, open_output
 from keras_encdec.formats.feature_weights import TRANSLATION_MODEL
 from keras_encdec.formats.nbest import NBestPairRecord
 from keras_encdec.formats.nbest_line import check_feature_name, check_new_features, feature_names

@@ -153,10 +153,7 @@ def read_phrase_scores(
                 targets.setdefault(" ".join(words), []).append(tuple(map(log_score, scores)))
         if not reader.num_scores:
             raise InputError(
-                f"found {reader.malformed:,} lines, all malformed",
-                "expected a phrase table",
-                "give another file",
-                path,
+                f"found {reader.malformed:,} lines, all malformed", "expected a phrase table", "give another file", path
             )
     known = {source: targets for source, targets in pairs.items() if targets}
     return PhraseScores(known, reader.num_scores, longest, reader.malformed)

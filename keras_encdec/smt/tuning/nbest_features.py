@@ -14,11 +14,7 @@ from keras_encdec.formats import FilePath, InputLines, parse_features
 from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.feature_weights import Weights
 from keras_encdec.formats.fields import LARGEST
-from keras_encdec.formats.nbest import (
-    NBestHypothesis,
-    hypotheses_by_sentence,
-    with_word_penalty,
-)
+from keras_encdec.formats.nbest import NBestHypothesis, hypotheses_by_sentence, with_word_penalty
 from keras_encdec.smt.evaluation.corpus_metric import Array, CorpusMetric, Indices
 
 

@@ -224,11 +224,7 @@ class _Outputs:
 
 
 def _initial_weights(
-    lists: NBestFeatures,
-    weights: Weights,
-    unlisted: Set[str],
-    other_weights: Weights,
-    path: FilePath | None,
+    lists: NBestFeatures, weights: Weights, unlisted: Set[str], other_weights: Weights, path: FilePath | None
 ) -> Array:
     """Checks the initial weights against the features of the lists, and returns them as an array."""
     check_weights(other_weights)

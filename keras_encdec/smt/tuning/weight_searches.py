@@ -92,11 +92,7 @@ _DECAY = 0.999
 
 
 def mira(
-    nbest: NBestFeatures,
-    weights: Array,
-    rng: np.random.Generator,
-    rounds: int = ROUNDS,
-    longest_step: float = MAX_STEP,
+    nbest: NBestFeatures, weights: Array, rng: np.random.Generator, rounds: int = ROUNDS, longest_step: float = MAX_STEP
 ) -> Array:
     """Moves the weights, sentence by sentence, towards hope hypotheses and away from fear hypotheses.
 
