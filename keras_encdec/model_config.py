@@ -161,12 +161,8 @@ def check_has_weights(path: pathlib.Path) -> None:
         InputError: if it does not.
     """
     if not path.is_file():
-        raise InputError(
-            f"found no {path.name}",
-            "expected the model's weights",
-            "train the model (encdec-train keeps them from its first round on)",
-            path.parent,
-        )
+        remedy = "train the model (encdec-train keeps them from its first round on)"
+        raise InputError(f"found no {path.name}", "expected the model's weights", remedy, path.parent)
 
 
 def read_model_config(path: pathlib.Path) -> dict[str, Json]:

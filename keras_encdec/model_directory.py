@@ -218,12 +218,9 @@ class ModelDirectory:
             (TARGET_VOCABULARY, self.target_vocabulary, self.model.target_words),
         ):
             if len(vocabulary) != words:
-                raise InputError(
-                    f"found {len(vocabulary)} words",
-                    f"expected {words}, the number of words that the weights in {WEIGHTS} have",
-                    "put back the vocabulary the model was trained with",
-                    self.path / name,
-                )
+                expected = f"expected {words}, the number of words that the weights in {WEIGHTS} have"
+                remedy = "put back the vocabulary the model was trained with"
+                raise InputError(f"found {len(vocabulary)} words", expected, remedy, self.path / name)
         for argument, count in self.character_counts().items():
             if count != getattr(self.model, argument, None):
                 raise InputError(
@@ -281,19 +278,12 @@ def load_model(path: str | os.PathLike, compiled: bool = False) -> TranslationMo
             path,
         ) from error
     if not isinstance(model, TranslationModel):
-        raise InputError(
-            f"found a model of the class {type(model).__name__}",
-            "expected a translation model of this package",
-            "put back the file that encdec-train made",
-            path,
-        )
+        found = f"found a model of the class {type(model).__name__}"
+        expected = "expected a translation model of this package"
+        raise InputError(found, expected, "put back the file that encdec-train made", path)
     if not all(np.isfinite(ops.convert_to_numpy(weight)).all() for weight in model.weights):
-        raise InputError(
-            "found weights that are infinite or not a number",
-            "expected finite numbers",
-            "the training diverged: train again with a lower --learning_rate",
-            path,
-        )
+        remedy = "the training diverged: train again with a lower --learning_rate"
+        raise InputError("found weights that are infinite or not a number", "expected finite numbers", remedy, path)
     return model
 
 
@@ -328,9 +318,6 @@ def _check_weights(folder: pathlib.Path, checksums: Mapping[str, str]) -> None:
 
 
 def _changed(path: pathlib.Path, found: str, checksum: str) -> InputError:
-    return InputError(
-        found or "found a file that has changed since the model was trained",
-        f"expected the file with the SHA-256 checksum {checksum}",
-        "put back the file, or copy the whole directory again",
-        path,
-    )
+    expected = f"expected the file with the SHA-256 checksum {checksum}"
+    remedy = "put back the file, or copy the whole directory again"
+    return InputError(found or "found a file that has changed since the model was trained", expected, remedy, path)

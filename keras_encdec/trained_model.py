@@ -283,12 +283,9 @@ def check_ensemble(models: Sequence[KnownModel]) -> None:
             ("tokenization", first.tokenization, other.tokenization),
         ):
             if first_value != other_value:
-                raise InputError(
-                    f"found a different {name} from that of {first.path}",
-                    "expected the same in all models that are used together",
-                    "train them on the same data with the same --shortlist",
-                    other.path,
-                )
+                found = f"found a different {name} from that of {first.path}"
+                expected = "expected the same in all models that are used together"
+                raise InputError(found, expected, "train them on the same data with the same --shortlist", other.path)
 
 
 def _characters(vocabulary: Vocabulary) -> list[str] | None:

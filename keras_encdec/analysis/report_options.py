@@ -88,12 +88,9 @@ def files_of_earlier_report(output: FilePath) -> set[str]:
         return set()
     page = read_contents(path)
     if _MADE_BY not in page:
-        raise InputError(
-            "found a page that encdec-report did not write",
-            "expected the page of an earlier report, or no file",
-            "move it elsewhere, or give another --output",
-            path,
-        )
+        found = "found a page that encdec-report did not write"
+        expected = "expected the page of an earlier report, or no file"
+        raise InputError(found, expected, "move it elsewhere, or give another --output", path)
     return with_images(link.decode() for link in _LINK.findall(page))
 
 

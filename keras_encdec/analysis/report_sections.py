@@ -239,12 +239,9 @@ class ReportSections:
             ids = [vocabulary.encode(pair[side])[:-1] for pair in pairs]
             counts = UnknownWords("model", name, sum(map(len, ids)), sum(phrase.count(UNKNOWN) for phrase in ids))
             if counts.words and counts.unknown == counts.words:
-                raise InputError(
-                    f"found no {name} word that the model knows",
-                    "expected text of the model's languages and tokenization",
-                    "check that source and target are not swapped, and check --model_dir",
-                    path,
-                )
+                expected = "expected text of the model's languages and tokenization"
+                remedy = "check that source and target are not swapped, and check --model_dir"
+                raise InputError(f"found no {name} word that the model knows", expected, remedy, path)
             if counts.is_high:
                 self.notices.append(
                     f"Most {name} words of {path} are unknown to the model ({100 * counts.share:.0f} %), so its "

@@ -243,12 +243,8 @@ def read_table_sample(
                 if len(group) > 1:
                     (candidates if len(group) >= ENOUGH_TARGETS else fewer).offer(group)
     if missing := next((phrase for phrase, group in lines_of_given.items() if not group), None):
-        raise InputError(
-            f"found no line of the source phrase {missing!r}",
-            "expected it in the table",
-            "check the phrase; it is compared word by word, without Moses's escapes",
-            path,
-        )
+        remedy = "check the phrase; it is compared word by word, without Moses's escapes"
+        raise InputError(f"found no line of the source phrase {missing!r}", "expected it in the table", remedy, path)
     chosen = candidates.items()
     chosen += fewer.items()[: max(0, ENOUGH_CANDIDATES - len(chosen))]
     return TableSample(
@@ -267,12 +263,8 @@ def _pairs(table: PhraseTableReader, path: FilePath) -> Iterator[TablePair]:
         scores = record.parsed.scores
         if len(scores) <= TABLE_SCORE:
             plural = "s" * (len(scores) > 1)
-            raise InputError(
-                f"found {len(scores)} score{plural}",
-                "expected three or more, of which the third is p(target | source)",
-                "give a phrase table with Moses's scores",
-                path,
-                table.lines.line_number,
-            )
+            found = f"found {len(scores)} score{plural}"
+            expected = "expected three or more, of which the third is p(target | source)"
+            raise InputError(found, expected, "give a phrase table with Moses's scores", path, table.lines.line_number)
         count = source_count(record.raw, table.lines)
         yield TablePair(record.source, record.target, float(scores[TABLE_SCORE]), count)

@@ -219,15 +219,9 @@ def _one_thread(extension: str) -> Generator[None]:
 
 def _check(source_sentences: Sequence[Words], target_sentences: Sequence[Words]) -> None:
     if len(source_sentences) != len(target_sentences):
-        raise InputError(
-            f"found {len(source_sentences)} source and {len(target_sentences)} target sentences",
-            "expected equal numbers of both",
-            "give the translation of each source sentence",
-        )
+        found = f"found {len(source_sentences)} source and {len(target_sentences)} target sentences"
+        raise InputError(found, "expected equal numbers of both", "give the translation of each source sentence")
     for number, pair in enumerate(zip(source_sentences, target_sentences, strict=True), 1):
         if not all(pair):
-            raise InputError(
-                f"found no words on one side of sentence pair {number}",
-                "expected words on both sides",
-                "remove such pairs before aligning",
-            )
+            expected, remedy = "expected words on both sides", "remove such pairs before aligning"
+            raise InputError(f"found no words on one side of sentence pair {number}", expected, remedy)

@@ -129,11 +129,8 @@ def _check_counts(counts: Mapping[str, int], max_length: int) -> None:
 
 def _check_words(vocabulary: Vocabulary, side: "_Side", name: str) -> None:
     if not len(vocabulary) and UNKNOWN_WORD in side.numbers:
-        raise InputError(
-            f"found only {UNKNOWN_WORD} on the {name} side",
-            "expected words to train on",
-            "check the input file and its format",
-        )
+        found = f"found only {UNKNOWN_WORD} on the {name} side"
+        raise InputError(found, "expected words to train on", "check the input file and its format")
 
 
 def _clear(folder: pathlib.Path) -> None:
@@ -142,12 +139,9 @@ def _clear(folder: pathlib.Path) -> None:
         names = {entry.name for entry in folder.iterdir() if not entry.name.startswith(f".{SUMMARY}.")}
         others = sorted(names - {IDS, LENGTHS, STARTS, SUMMARY, PARTS, *SPELLINGS.values()})
         if others:
-            raise InputError(
-                f"found {others[0]!r} in it",
-                "expected a prepared set, an empty directory or no directory",
-                "move it elsewhere, or give another directory",
-                folder,
-            )
+            found = f"found {others[0]!r} in it"
+            expected = "expected a prepared set, an empty directory or no directory"
+            raise InputError(found, expected, "move it elsewhere, or give another directory", folder)
         shutil.rmtree(folder)
 
 

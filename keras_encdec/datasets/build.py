@@ -226,11 +226,8 @@ def hold_out(pairs: Sequence[SentencePair], count: int, seed: int) -> tuple[list
         and all(occurrences[side] == 1 for side in enumerate(key))
     ]
     if len(candidates) < 2 * count:
-        raise InputError(
-            f"found {len(candidates)} sentence pairs that can be held out",
-            f"expected {2 * count} or more",
-            "hold out fewer pairs, or give more text",
-        )
+        found = f"found {len(candidates)} sentence pairs that can be held out"
+        raise InputError(found, f"expected {2 * count} or more", "hold out fewer pairs, or give more text")
     drawn = random.Random(seed).sample(candidates, 2 * count)
     held_out = set(drawn)
     training = [pair for index, pair in enumerate(pairs) if index not in held_out]

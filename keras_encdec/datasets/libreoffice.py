@@ -38,12 +38,8 @@ def read_texts(directory: str | os.PathLike[str]) -> list[TextPair]:
     paths = [find_package(directory, name) for name in PACKAGES]
     versions = {package_version(path) for path in paths}
     if len(versions) > 1:
-        raise InputError(
-            f"found versions {', '.join(sorted(versions))}",
-            "expected packages of one version",
-            "download all three again",
-            directory,
-        )
+        found = f"found versions {', '.join(sorted(versions))}"
+        raise InputError(found, "expected packages of one version", "download all three again", directory)
     logging.info("LibreOffice packages of version %s", *versions)
     pages = []
     for path, language in zip(paths, ("en-US", "fr"), strict=False):
@@ -198,12 +194,8 @@ def find_package(directory: str | os.PathLike[str], name: str) -> Path:
     """
     paths = sorted(Path(directory).glob(f"{name}_*.deb"))
     if len(paths) != 1:
-        raise InputError(
-            f"found {len(paths)} files named {name}_*.deb",
-            "expected one file",
-            f"on Debian 12: cd {directory} && apt-get download {name}",
-            directory,
-        )
+        remedy = f"on Debian 12: cd {directory} && apt-get download {name}"
+        raise InputError(f"found {len(paths)} files named {name}_*.deb", "expected one file", remedy, directory)
     return paths[0]
 
 
@@ -253,9 +245,5 @@ def _read_tar(content: bytes, path: str | os.PathLike[str]) -> Iterator[tuple[st
                 if file:
                     yield member.name.removeprefix("./"), file.read()
     except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
-        raise InputError(
-            f"could not unpack its files ({error})",
-            "expected a complete data.tar.xz or data.tar.gz",
-            "download it again, from Debian 12",
-            path,
-        ) from error
+        found, expected = f"could not unpack its files ({error})", "expected a complete data.tar.xz or data.tar.gz"
+        raise InputError(found, expected, "download it again, from Debian 12", path) from error

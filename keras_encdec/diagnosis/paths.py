@@ -96,12 +96,8 @@ def _kind(path: pathlib.Path) -> str:
         return _VERSION
     if path.is_dir() and ("models.config" in names or versions(path)):
         return _EXPORT
-    raise InputError(
-        "found neither a model, nor an export, nor the shards of a job",
-        "expected config.json, numbered versions or manifest.json",
-        "check the path",
-        path,
-    )
+    found = "found neither a model, nor an export, nor the shards of a job"
+    raise InputError(found, "expected config.json, numbered versions or manifest.json", "check the path", path)
 
 
 def _check(folder: pathlib.Path, kind: str, backend_works: bool) -> tuple[str, list[str]]:

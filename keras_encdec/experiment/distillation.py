@@ -394,12 +394,8 @@ def choose(
             lines_of_sentence += [1] * sentence.missing + [len(chosen)]
     check_lines(nbest, len(lines_of_sentence), target, len(references))
     if not has_words:
-        raise InputError(
-            "found only empty translations and unknown words",
-            "expected words for a student to learn",
-            "check the teachers, or replace unknown words with --replace_unknown",
-            nbest,
-        )
+        found, expected = "found only empty translations and unknown words", "expected words for a student to learn"
+        raise InputError(found, expected, "check the teachers, or replace unknown words with --replace_unknown", nbest)
     if source and train_source:
         _write_repeated(source, lines_of_sentence, train_source)
     return {"sentences": len(lines_of_sentence), "other_than_best": closer}

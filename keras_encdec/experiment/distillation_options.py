@@ -193,12 +193,9 @@ def check_teachers(model_dirs: Sequence[FilePath], options: DistillationOptions)
         check_has_source(teacher.has_source, teacher.path)
         if teacher.tokenization is not None:
             # Its translations are tokenized, and may contain the unknown word, which is no word of raw text.
-            raise InputError(
-                "found a model of raw text, trained with --tokenize",
-                "expected one of tokenized text, from whose tokens a student can learn",
-                "tokenize the training text, and train the teacher on it without --tokenize",
-                teacher.path,
-            )
+            expected = "expected one of tokenized text, from whose tokens a student can learn"
+            remedy = "tokenize the training text, and train the teacher on it without --tokenize"
+            raise InputError("found a model of raw text, trained with --tokenize", expected, remedy, teacher.path)
     check_ensemble(teachers)
     if options.from_teacher:
         check_direction(teachers[0], False, "--model_dir")

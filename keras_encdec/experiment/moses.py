@@ -235,12 +235,8 @@ def _run(command: Sequence[str | int | pathlib.Path], log: pathlib.Path) -> None
         with open(log, "wb") as file:
             subprocess.run(words, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, check=True)
     except OSError as error:
-        raise InputError(
-            f"could not be run ({error.strerror})",
-            "expected a program of Moses",
-            "check moses_dir in [baseline]",
-            words[0],
-        ) from None
+        found = f"could not be run ({error.strerror})"
+        raise InputError(found, "expected a program of Moses", "check moses_dir in [baseline]", words[0]) from None
     except subprocess.CalledProcessError as error:
         raise InputError(
             f"found the exit status {error.returncode} of {pathlib.Path(words[1 if words[0] == 'perl' else 0]).name}",

@@ -235,12 +235,8 @@ def check_outputs(stages: Sequence[Stage], records: str | os.PathLike[str]) -> N
     own = made_before(outputs, records) + [path for stage in reported for path in stage.reports]
     for path in (*(path for _, _, path in outputs), *(path for stage in stages for path in stage.reports)):
         if os.path.lexists(path) and path not in own:
-            raise InputError(
-                "found a file or folder that no earlier run made",
-                "expected a new path",
-                "move it, or give another --output",
-                path,
-            )
+            found = "found a file or folder that no earlier run made"
+            raise InputError(found, "expected a new path", "move it, or give another --output", path)
 
 
 def _containing(path: pathlib.Path) -> set[str]:

@@ -65,13 +65,8 @@ class LinksLine(NamedTuple):
                 continue
             else:
                 expected = f"expected positions in a source of {source_words} and a target of {target_words} words"
-            raise InputError(
-                f"found the link {quoted(text)}",
-                expected,
-                "align the words of these texts, with the source position first in each link",
-                self.path,
-                self.line,
-            )
+            remedy = "align the words of these texts, with the source position first in each link"
+            raise InputError(f"found the link {quoted(text)}", expected, remedy, self.path, self.line)
         return list(dict.fromkeys(links))
 
 

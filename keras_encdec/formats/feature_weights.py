@@ -253,11 +253,8 @@ def check_weights(weights: Weights) -> None:
     for name, values in weights.items():
         for value in values:
             if not abs(value) <= LARGEST:
-                raise InputError(
-                    f"found the weight {value} of {shortened(name)}",
-                    f"expected a number from {-LARGEST:g} to {LARGEST:g}",
-                    "give another weight",
-                )
+                found = f"found the weight {value} of {shortened(name)}"
+                raise InputError(found, f"expected a number from {-LARGEST:g} to {LARGEST:g}", "give another weight")
 
 
 def _is_untuned(feature: IniLine) -> bool:

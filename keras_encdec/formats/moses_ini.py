@@ -75,12 +75,9 @@ def rewrite_moses_ini(
         )
     table_path = str(table_path)
     if not is_moses_path(table_path):
-        raise InputError(
-            f'found the path "{table_path}" of the table',
-            "expected a path without spaces and #",
-            "rename the table or its directory: moses.ini cannot hold such a path",
-            path=path,
-        )
+        expected = "expected a path without spaces and #"
+        remedy = "rename the table or its directory: moses.ini cannot hold such a path"
+        raise InputError(f'found the path "{table_path}" of the table', expected, remedy, path=path)
     lines = parse_ini_lines(text.split("\n"))
     features = [line for line in lines if line.name]
     table = _find_table(features, lines, feature, path)
@@ -141,13 +138,9 @@ def _number_of_features(table: IniLine, table_scores: int | None, path: FilePath
         found = f"found num-features={shortened(count)}"
         raise InputError(found, "expected a whole number, 1 or more", "correct it", path, table.number)
     if table_scores is not None and int(count) != table_scores:
-        raise InputError(
-            f"found num-features={count}",
-            f"expected {table_scores}, the number of scores on each line of the table",
-            "give the moses.ini that belongs to the table, or name the table's feature with --moses_feature",
-            path=path,
-            line=table.number,
-        )
+        expected = f"expected {table_scores}, the number of scores on each line of the table"
+        remedy = "give the moses.ini that belongs to the table, or name the table's feature with --moses_feature"
+        raise InputError(f"found num-features={count}", expected, remedy, path=path, line=table.number)
     return int(count)
 
 

@@ -266,11 +266,8 @@ def hypotheses_by_sentence(lines: InputLines) -> Iterator[SentenceHypotheses]:
             raise lines.error(error.found, error.expected, error.remedy(number)) from None
         last = hypotheses[-1].parsed.id if hypotheses else parsed.id
         if parsed.id < last:
-            raise lines.error(
-                f"found the id {parsed.id} after {last}",
-                "expected the hypotheses of each sentence together, and ids in ascending order",
-                "sort the list by id (sort -s -n)",
-            )
+            expected = "expected the hypotheses of each sentence together, and ids in ascending order"
+            raise lines.error(f"found the id {parsed.id} after {last}", expected, "sort the list by id (sort -s -n)")
         if parsed.id > last:
             yield SentenceHypotheses(hypotheses, previous, mark if previous < 0 else b"")
             hypotheses, previous = [], last

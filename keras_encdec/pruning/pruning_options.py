@@ -39,9 +39,5 @@ class PruningOptions(Configuration):
             InputError: if the model already has this share of zeros.
         """
         if self.share and zeros >= max(1, round(self.share * size)):
-            raise InputError(
-                f"found {100 * zeros / size:.1f} % of the weights already zero",
-                f"expected less than --share={self.share:g}",
-                "give a larger --share",
-                path,
-            )
+            found = f"found {100 * zeros / size:.1f} % of the weights already zero"
+            raise InputError(found, f"expected less than --share={self.share:g}", "give a larger --share", path)

@@ -84,12 +84,8 @@ def check_local(path: FilePath, argument: str) -> None:
         InputError: for a URL.
     """
     if is_url(path):
-        raise InputError(
-            "found a URL",
-            f"expected a path on this machine for {argument}, which changes during the work",
-            "name a local path, and copy it when the work is done",
-            path=path,
-        )
+        expected = f"expected a path on this machine for {argument}, which changes during the work"
+        raise InputError("found a URL", expected, "name a local path, and copy it when the work is done", path=path)
 
 
 def absolute(path: FilePath) -> str:
@@ -214,12 +210,8 @@ def check_can_be_read_again(path: FilePath) -> None:
         InputError: for a pipe or the standard input.
     """
     if is_stream(path):
-        raise InputError(
-            "found a pipe",
-            "expected a file, because it is read more than once",
-            "write the lines to a file first, plain or gzipped",
-            path,
-        )
+        remedy = "write the lines to a file first, plain or gzipped"
+        raise InputError("found a pipe", "expected a file, because it is read more than once", remedy, path)
 
 
 def check_compression(path: FilePath) -> None:
@@ -229,12 +221,9 @@ def check_compression(path: FilePath) -> None:
         InputError: for another compression, which would not be made.
     """
     if ending := _OTHER_COMPRESSION.search(os.fspath(path)):
-        raise InputError(
-            f"found a name that ends in {ending[0]}",
-            "expected the name of a plain file, or a name that ends in .gz",
-            "write a plain file, and compress it when the work is done",
-            path,
-        )
+        found = f"found a name that ends in {ending[0]}"
+        expected = "expected the name of a plain file, or a name that ends in .gz"
+        raise InputError(found, expected, "write a plain file, and compress it when the work is done", path)
 
 
 def check_writable(path: FilePath) -> None:

@@ -219,12 +219,9 @@ class InputLines:
     def _check_read_once(self) -> None:
         other = InputLines._standard_input and InputLines._standard_input()
         if other and not other._file.closed:
-            raise InputError(
-                "found - as the name of two inputs",
-                "expected one, because standard input can be read only once",
-                "give the name of a file for the other",
-                self.path,
-            )
+            found = "found - as the name of two inputs"
+            expected = "expected one, because standard input can be read only once"
+            raise InputError(found, expected, "give the name of a file for the other", self.path)
 
     def _read(self, lines_ahead: int = 0) -> bytes:
         place = self.line_number + lines_ahead + 1
@@ -291,12 +288,8 @@ def unequal_lines(
 ) -> InputError:
     """Makes the error for two files, about the first, with different numbers of lines. It reads both to the end."""
     counts = [_count_to_end(lines) for lines in (first, second)]
-    return InputError(
-        f"found {counts[0]} lines, and {counts[1]} lines in {second.path}",
-        "expected the same number",
-        remedy,
-        path=first.path,
-    )
+    found = f"found {counts[0]} lines, and {counts[1]} lines in {second.path}"
+    return InputError(found, "expected the same number", remedy, path=first.path)
 
 
 def _count_to_end(lines: InputLines) -> int:

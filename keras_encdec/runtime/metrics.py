@@ -50,11 +50,8 @@ def served_metrics(task: str, port: int, record: ProgressRecord | None = None) -
     try:
         server, thread = start_http_server(port, registry=registry)
     except OSError as error:
-        raise InputError(
-            f"found port {port} unusable ({error.strerror})",
-            "expected a free port for the metrics",
-            "give another --metrics_port",
-        ) from error
+        found = f"found port {port} unusable ({error.strerror})"
+        raise InputError(found, "expected a free port for the metrics", "give another --metrics_port") from error
     _current.append(requests)
     try:
         print(f"{task}: metrics at http://localhost:{server.server_port}/metrics", file=sys.stderr, flush=True)

@@ -75,11 +75,8 @@ def processes(number: int) -> Iterator[Executor]:
         with child_processes(number) as executor:
             yield executor
     except BrokenProcessPool as error:
-        raise InputError(
-            "found that a process of this job was killed",
-            "expected enough memory for all processes",
-            f"free memory, or use fewer processes; {OWN_PROGRAM}",
-        ) from error
+        found, expected = "found that a process of this job was killed", "expected enough memory for all processes"
+        raise InputError(found, expected, f"free memory, or use fewer processes; {OWN_PROGRAM}") from error
 
 
 @contextlib.contextmanager

@@ -216,12 +216,9 @@ def open_entropies(
         else:
             entropies = LanguageModelEntropies(model, side, flag)
             if entropies.vocabulary != vocabularies.setdefault(side, entropies.vocabulary):
-                raise InputError(
-                    f"found a vocabulary that differs from that of --in_domain_{side}",
-                    "expected the same vocabulary, because the probabilities are compared",
-                    "train both with the same --target_vocabulary",
-                    entropies.path,
-                )
+                found = f"found a vocabulary that differs from that of --in_domain_{side}"
+                expected = "expected the same vocabulary, because the probabilities are compared"
+                raise InputError(found, expected, "train both with the same --target_vocabulary", entropies.path)
             yield entropies
 
 

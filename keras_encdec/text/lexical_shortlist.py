@@ -187,13 +187,9 @@ def read_translations(path: str | os.PathLike[str], encoding: str | None = None)
             columns = text.split("\t")
             probability = _probability(columns)
             if probability is None:
-                raise InputError(
-                    f"found {quoted(text)}",
-                    "expected a source word, a target word and a probability, separated by tabs",
-                    "write the table with encdec-dictionary --shortlist",
-                    path,
-                    lines.line_number,
-                )
+                expected = "expected a source word, a target word and a probability, separated by tabs"
+                remedy = "write the table with encdec-dictionary --shortlist"
+                raise InputError(f"found {quoted(text)}", expected, remedy, path, lines.line_number)
             source, target = map(unescape, columns[:2])
             table.setdefault(source, []).append((-probability, target))
     read: dict[str, dict[str, float]] = {source: {} for source in table}

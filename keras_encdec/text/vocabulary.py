@@ -152,13 +152,8 @@ def _checked(words: Sequence[str], path: FilePath) -> Sequence[str]:
         if not word or " " in word or "\t" in word:
             raise InputError(f"found {quoted(word)}", "expected one word per line", "correct the line", path, line)
         if word in seen:
-            raise InputError(
-                f"found {quoted(word)} again, as on line {seen[word]}",
-                "expected distinct words",
-                "remove one of the two",
-                path,
-                line,
-            )
+            found = f"found {quoted(word)} again, as on line {seen[word]}"
+            raise InputError(found, "expected distinct words", "remove one of the two", path, line)
         seen[word] = line
     return words
 

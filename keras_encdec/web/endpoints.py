@@ -65,11 +65,8 @@ class ServeOptions(EncodingOption, RequestLimits):
         except OSError as error:
             reason = os.strerror(error.errno) if error.errno and error.errno > 0 else f"{error.strerror}"
             reason = reason.partition(" (while attempting")[0]  # `socket.create_server` appends the address
-            raise InputError(
-                f"cannot listen on {self.host}, port {self.port} ({reason})",
-                "expected an address of this machine and a free port",
-                "give another --port or --host",
-            ) from error
+            expected, remedy = "expected an address of this machine and a free port", "give another --port or --host"
+            raise InputError(f"cannot listen on {self.host}, port {self.port} ({reason})", expected, remedy) from error
 
 
 #: A value of JSON.

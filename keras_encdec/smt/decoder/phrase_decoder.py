@@ -183,13 +183,8 @@ def _sentences(source: FilePath, options: DecodingOptions) -> list[list[str]]:
     raise_limit = "raise --max_sentence_length, or " * (options.max_sentence_length < MAX_SENTENCE_LENGTH)
     for number, words in enumerate(sentences, start=1):
         if len(words) > options.max_sentence_length:
-            raise InputError(
-                f"found {len(words)} words",
-                f"expected at most {options.max_sentence_length}",
-                f"{raise_limit}shorten the sentence",
-                source,
-                number,
-            )
+            found, expected = f"found {len(words)} words", f"expected at most {options.max_sentence_length}"
+            raise InputError(found, expected, f"{raise_limit}shorten the sentence", source, number)
     return sentences
 
 

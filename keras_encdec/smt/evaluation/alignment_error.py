@@ -136,12 +136,8 @@ def evaluate_alignments(
             totals = [total + count for total, count in zip(totals, row, strict=True)]
         score = AlignmentScore(name, totals[0], totals[1], totals[2], totals[3], totals[4], sentences)
         if not score.links + score.sure:
-            raise InputError(
-                "found no links, and no sure ones in the reference",
-                "expected links to compare",
-                "check the file",
-                systems[name],
-            )
+            found = "found no links, and no sure ones in the reference"
+            raise InputError(found, "expected links to compare", "check the file", systems[name])
         scores.append(score)
     return tuple(scores)
 
@@ -188,12 +184,9 @@ def _number_of_sentences(files: Sequence[_LinksFile]) -> int:
         return last
     sentences = counted_files[0].sentences or 0
     if last > sentences:
-        raise InputError(
-            f"found a link of sentence {last:,}",
-            f"expected at most {sentences:,} sentences, as in {counted_files[0].path}",
-            "number the sentences from 1, in the order of the other file",
-            listed.path,
-        )
+        found = f"found a link of sentence {last:,}"
+        expected = f"expected at most {sentences:,} sentences, as in {counted_files[0].path}"
+        raise InputError(found, expected, "number the sentences from 1, in the order of the other file", listed.path)
     return sentences
 
 
@@ -275,12 +268,9 @@ def _read_giza(path: FilePath, lines: Iterator[tuple[int, bytes]]) -> _LinksFile
     pairs = sorted(by_sentence)
     for pair, following in itertools.pairwise(pairs):
         if following != pair + 1:
-            raise InputError(
-                f"found no sentence pair {pair + 1}, but pairs {pairs[0]} and {pairs[-1]}",
-                "expected all pairs between the first and the last",
-                "join all parts of the file",
-                path,
-            )
+            found = f"found no sentence pair {pair + 1}, but pairs {pairs[0]} and {pairs[-1]}"
+            expected = "expected all pairs between the first and the last"
+            raise InputError(found, expected, "join all parts of the file", path)
     return _LinksFile(path, {index: by_sentence[pair] for index, pair in enumerate(pairs)}, len(by_sentence))
 
 

@@ -199,9 +199,5 @@ def is_escaped(sentences: Sequence[str]) -> bool | None:
 def check_lines(path: FilePath, lines: int, reference: FilePath, expected: int) -> None:
     """Raises InputError unless a file has the same number of lines as the references."""
     if lines != expected:
-        raise InputError(
-            f"found {lines:,} lines",
-            f"expected {expected:,}, the number in {reference}",
-            "give files of the same sentences in the same order",
-            path,
-        )
+        remedy = "give files of the same sentences in the same order"
+        raise InputError(f"found {lines:,} lines", f"expected {expected:,}, the number in {reference}", remedy, path)

@@ -165,12 +165,8 @@ def read_sentence_pairs(
                     left_out += 1
                 shown.add(1)
         if not sentences.vocabulary.keys() - {NULL}:
-            raise InputError(
-                "found no sentence pair to extract phrases from",
-                "expected at least one",
-                "check that the input is parallel text",
-                reader.lines.path,
-            )
+            found = "found no sentence pair to extract phrases from"
+            raise InputError(found, "expected at least one", "check that the input is parallel text", reader.lines.path)
     sentences.finish()
     return left_out + reader.malformed
 

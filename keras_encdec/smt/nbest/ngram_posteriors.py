@@ -126,12 +126,9 @@ def _with_translations(
         while translated is not None and translated.id < sentence.id:
             translated = next(translations_left, None)
         if translated is None or translated.id > sentence.id:
-            raise lines.error(
-                f"found the id {sentence.id}",
-                f"expected one with translations in {translations.path}",
-                "translate all sentences of the list",
-                sentence.hypotheses[0].line_number,
-            )
+            expected = f"expected one with translations in {translations.path}"
+            remedy = "translate all sentences of the list"
+            raise lines.error(f"found the id {sentence.id}", expected, remedy, sentence.hypotheses[0].line_number)
         yield sentence, translated
     for _ in translations_left:  # reports errors in the rest of the list, such as a truncated gzip file
         pass

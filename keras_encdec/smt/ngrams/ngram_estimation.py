@@ -179,11 +179,8 @@ def _read(lines: InputLines, encoding: FileEncoding, shown: Progress) -> tuple[l
         words = split_tokens(raw.removesuffix(b"\r"))
         for word in words:
             if word in _SPECIAL:
-                raise lines.error(
-                    f"found the word {word.decode()}",
-                    "expected words other than <s>, </s> and <unk>",
-                    f"remove it, or escape it as {escape(word.decode())}",
-                )
+                found, expected = f"found the word {word.decode()}", "expected words other than <s>, </s> and <unk>"
+                raise lines.error(found, expected, f"remove it, or escape it as {escape(word.decode())}")
             if b"\r" in word:  # ends a line for KenLM and SRILM
                 raise lines.error(
                     f"found a carriage return in the word {quoted(word)}",

@@ -137,12 +137,8 @@ def read_nbest_features(
     if len(starts) < metric.sentences:
         raise _other_sentences(f"found the last id {number}", references, metric, path, last.line_number)
     if not layout.lengths:
-        raise InputError(
-            "found no features in the list",
-            "expected features in its third field, such as LM0= -12.3",
-            "write the list with its features",
-            path,
-        )
+        found, expected = "found no features in the list", "expected features in its third field, such as LM0= -12.3"
+        raise InputError(found, expected, "write the list with its features", path)
     features = np.zeros((len(rows), sum(layout.lengths.values())))
     for index, values in enumerate(rows):
         features[index, : len(values)] = values
@@ -182,13 +178,8 @@ def _other_sentences(
     found: str, references: Sequence[FilePath], metric: CorpusMetric, path: FilePath, line: int
 ) -> InputError:
     last = metric.sentences - 1
-    return InputError(
-        found,
-        f"expected ids from 0 to {last}, as {references[0]} has {last + 1:,} lines",
-        "give the references of the sentences that were translated",
-        path,
-        line,
-    )
+    expected = f"expected ids from 0 to {last}, as {references[0]} has {last + 1:,} lines"
+    return InputError(found, expected, "give the references of the sentences that were translated", path, line)
 
 
 class _Layout:
@@ -223,13 +214,8 @@ class _Layout:
             numbers = values.get(name, [0.0] * length)
             row += numbers
             if any(abs(number) > LARGEST for number in numbers):
-                raise InputError(
-                    f"found a value of {shortened(name)} beyond {LARGEST:g}",
-                    "expected a smaller number",
-                    "repair the line",
-                    path,
-                    line,
-                )
+                found = f"found a value of {shortened(name)} beyond {LARGEST:g}"
+                raise InputError(found, "expected a smaller number", "repair the line", path, line)
         return tuple(row)
 
     def _error(self, found: str, expected: int, path: FilePath, line: int) -> InputError:
