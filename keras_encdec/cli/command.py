@@ -23,7 +23,6 @@ from keras_encdec.cli.process import (
     drop_unwritten,
     escape_unencodable,
     exit_by_sigpipe,
-    flush_standard_output,
     occupy_closed_descriptors,
     quiet_libraries,
     reader_closed_pipe,
@@ -154,7 +153,8 @@ class Command:
         with interruption, quiet_libraries(self.name):
             try:
                 status = self._main(arguments)
-                flush_standard_output()
+                if sys.stdout is not None:
+                    sys.stdout.flush()  # so that a failure is reported here, and not by Python at exit
                 return status
             except BaseException as error:
                 # A signal raises KeyboardInterrupt, which the code that it interrupts may turn into another exception,

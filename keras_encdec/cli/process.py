@@ -150,12 +150,6 @@ def say(message: object) -> None:
     print(message, file=sys.stderr, flush=True)
 
 
-def flush_standard_output() -> None:
-    """Flushes standard output, so that a failure is reported here and not by Python at exit."""
-    if sys.stdout is not None:
-        sys.stdout.flush()
-
-
 def escape_unencodable() -> None:
     """Makes standard output escape characters that its encoding lacks, such as ± in ASCII, as standard error does."""
     if isinstance(sys.stdout, io.TextIOWrapper):

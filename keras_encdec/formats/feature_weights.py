@@ -142,8 +142,10 @@ def read_nbest_weights(path: FilePath) -> tuple[dict[str, list[float]], set[str]
         InputError: see `read_weights`.
     """
     weights, features = _read(path)
-    unlisted = {UNKNOWN_WORD_PENALTY, *(feature.name for feature in features if _is_untuned(feature))}
+    unlisted = {UNKNOWN_WORD_PENALTY}
     for feature in features:
+        if f"{feature.words[0]}0" == UNKNOWN_WORD_PENALTY or _is_no(feature.argument("tuneable") or ""):
+            unlisted.add(feature.name)
         values = weights.get(feature.name, [])
         if tuned := list(itertools.compress(values, tuned_mask(feature, len(values)))):
             weights[feature.name] = tuned
@@ -255,10 +257,6 @@ def check_weights(weights: Weights) -> None:
             if not abs(value) <= LARGEST:
                 found = f"found the weight {value} of {shortened(name)}"
                 raise InputError(found, f"expected a number from {-LARGEST:g} to {LARGEST:g}", "give another weight")
-
-
-def _is_untuned(feature: IniLine) -> bool:
-    return f"{feature.words[0]}0" == UNKNOWN_WORD_PENALTY or _is_no(feature.argument("tuneable") or "")
 
 
 def _is_no(value: str) -> bool:

@@ -135,7 +135,6 @@ def draw_map(
 
 
 def _draw_region(axes: Axes, points: np.ndarray, names: Sequence[str], region: Box, colour: str) -> None:
-    """Draws the points of a region and their names."""
     left, bottom, right, top = region
     inside = (points >= (left, bottom)).all(axis=1) & (points <= (right, top)).all(axis=1)
     axes.set(xlim=(left, right), ylim=(bottom, top))
@@ -222,7 +221,9 @@ class _Place(NamedTuple):
 
 def _places(name: str, x: float, y: float) -> Iterator[_Place]:
     """Yields the places for a name: to the right or the left of its point `(x, y)`, above it or below it."""
-    width, height = FONT * sum(map(_ems, name)) + 2, FONT * 1.15
+    # Chinese characters, and boxes in their place, are wide.
+    widths = (1.13 if unicodedata.east_asian_width(character) in "WF" else 0.56 for character in name)
+    width, height = FONT * sum(widths) + 2, FONT * 1.15
 
     def place(alignment: Literal["left", "right", "center"], across: float, left: float, below: float) -> _Place:
         area = (x + left, y + below * height, x + left + width, y + below * height + height)
@@ -232,11 +233,6 @@ def _places(name: str, x: float, y: float) -> Iterator[_Place]:
     yield place("right", -3, -3 - width, -0.5)
     yield place("center", 0, -width / 2, 0.35)
     yield place("center", 0, -width / 2, -1.35)
-
-
-def _ems(character: str) -> float:
-    """Returns the width of a character, as a share of the size of the font: Chinese characters, and boxes, are wide."""
-    return 1.13 if unicodedata.east_asian_width(character) in "WF" else 0.56
 
 
 def _has_room(area: Box, side: float, taken: Sequence[Box]) -> bool:

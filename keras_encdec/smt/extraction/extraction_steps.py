@@ -61,7 +61,7 @@ def extract_batch(folder: str, number: int, symmetrization: str, max_length: int
         (*words, links)
         for words, links in zip(read_pairs(folder, number), read_links(folder, number, symmetrization), strict=True)
     ]
-    word_pairs = WordPairCounts.of_sentences(sentences, _vocabulary(folder))
+    word_pairs = WordPairCounts.of_sentences(sentences, read_vocabulary(folder))
     occurrences = 0
 
     def keys() -> Iterator[bytes]:
@@ -120,7 +120,7 @@ def targets_path(folder: str, number: int) -> str:
 
 def forget_tables() -> None:
     """Frees the vocabulary and the lexical table that a process keeps between calls."""
-    _vocabulary.cache_clear()
+    read_vocabulary.cache_clear()
     _lexical_table.cache_clear()
 
 
@@ -129,12 +129,7 @@ def _totals_path(folder: str, partition: int) -> str:
 
 
 @functools.lru_cache(maxsize=1)
-def _vocabulary(folder: str) -> dict[bytes, int]:
-    return read_vocabulary(folder)
-
-
-@functools.lru_cache(maxsize=1)
 def _lexical_table(folder: str) -> LexicalTable:
     names = "word_pairs.npy", "word_pair_counts.npy"
     arrays = (np.load(os.path.join(folder, name), mmap_mode="r") for name in names)
-    return LexicalTable(_vocabulary(folder), WordPairCounts(*arrays))
+    return LexicalTable(read_vocabulary(folder), WordPairCounts(*arrays))

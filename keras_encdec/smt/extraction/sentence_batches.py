@@ -1,5 +1,6 @@
 """Stores parallel sentences on disk, in batches that several processes work on at the same time."""
 
+import functools
 import os
 from collections.abc import Callable, Iterable, Iterator
 
@@ -71,8 +72,9 @@ class SentenceBatches:
         self._pairs, self._links, self._words = [], [], 0
 
 
+@functools.lru_cache(maxsize=1)
 def read_vocabulary(folder: str) -> dict[bytes, int]:
-    """Reads the vocabulary that SentenceBatches wrote to a folder: the number of each word."""
+    """Reads the vocabulary that SentenceBatches wrote to a folder, and keeps it: the number of each word."""
     with open(_path(folder, "vocabulary"), "rb") as file:
         return {line[:-1]: number for number, line in enumerate(file)}
 

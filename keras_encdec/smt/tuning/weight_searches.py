@@ -64,7 +64,9 @@ def _ascend(nbest: NBestFeatures, weights: Array, spread: Array, rng: np.random.
     score = nbest.quick_score(weights)
     while True:
         before = score
-        for direction in _directions(spread, rng):
+        # The axes and the same number of random directions, in random order.
+        drawn = rng.normal(size=(len(spread), len(spread))) / spread
+        for direction in rng.permutation(np.concatenate([np.diag(1 / spread), drawn])):
             step, step_score = best_step(nbest, weights, direction)
             if step_score <= score:
                 continue
@@ -76,12 +78,6 @@ def _ascend(nbest: NBestFeatures, weights: Array, spread: Array, rng: np.random.
         weights = weights / norm if norm > 0 else weights  # unscaled, the weights could grow to 1e300
         if score - before < _MIN_GAIN:
             return weights, score
-
-
-def _directions(spread: Array, rng: np.random.Generator) -> Array:
-    """Returns the axes and the same number of random directions, in random order."""
-    directions = np.concatenate([np.diag(1 / spread), rng.normal(size=(len(spread), len(spread))) / spread])
-    return rng.permutation(directions)
 
 
 ROUNDS = 30
