@@ -121,11 +121,9 @@ class _PathOrFlagParser(flags.ArgumentParser):
     syntactic_help = "alone, or with a path"
 
     def parse(self, argument: bool | str) -> bool | str:
-        """Returns true, false, or the path."""
         return {"true": True, "false": False}.get(str(argument), argument)
 
     def flag_type(self) -> str:
-        """Returns the name of the type in the help."""
         return "bool or path"
 
 
@@ -148,7 +146,6 @@ def _sampler(flag_values: flags.FlagValues) -> Sampler:
 
 
 def _options(flag_values: flags.FlagValues) -> GenerationOptions:
-    """Makes the options of the task from the flags."""
     given = given_flags(GenerationOptions, flag_values, FLAG_NAMES)
     if isinstance(given["replace_unknown"], str):
         if "dictionary" in given:

@@ -103,7 +103,6 @@ class Batches:
         return [self._batch(indices[i : i + self.batch_size]) for i in range(0, len(indices), self.batch_size)]
 
     def _epoch(self, epoch: int) -> Iterator[Indices]:
-        """Yields the indices of each batch of an epoch."""
         random = np.random.default_rng([self._seed, epoch])
         size, together = self.batch_size, self.batch_size * SORTED_TOGETHER
         order = self._order(random)

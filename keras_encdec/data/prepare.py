@@ -166,7 +166,6 @@ class _Side:
         return row
 
     def counts(self) -> dict[str, int]:
-        """Returns how often each word occurred."""
         return dict(zip(self.numbers, self.occurrences, strict=True))
 
     def ids(self, vocabulary: Vocabulary) -> Ids:

@@ -120,15 +120,12 @@ class _RecordingContext(SpawnContext):
         self._semaphores: list[str] = []
 
     def Lock(self) -> "Lock":  # noqa: N802
-        """Creates a lock. See `multiprocessing.Lock`."""
         return self._recorded(super().Lock())
 
     def BoundedSemaphore(self, value: int = 1) -> "BoundedSemaphore":  # noqa: N802
-        """Creates a semaphore. The argument is that of `multiprocessing.BoundedSemaphore`."""
         return self._recorded(super().BoundedSemaphore(value))
 
     def Process(self, *arguments: Any, **options: Any) -> SpawnProcess:  # type: ignore[override]  # noqa: N802
-        """Creates a process. The arguments are those of `multiprocessing.Process`."""
         self.started.append(super().Process(*arguments, **options))
         return self.started[-1]
 

@@ -41,11 +41,9 @@ class _EntropyFilter(FilterABC):
             yield score
 
     def filter(self, pairs: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
-        """Yields the accepted pairs."""
         return (pair for pair, score in self._scored(pairs) if self.accept(score))
 
     def filterfalse(self, pairs: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
-        """Yields the rejected pairs."""
         return (pair for pair, score in self._scored(pairs) if not self.accept(score))
 
     def _scored(self, pairs: Iterable[Sequence[str]]) -> Iterator[tuple[Sequence[str], float]]:

@@ -209,7 +209,6 @@ def _select_in_shards(
     progress: Callable[[InputLines], Progress],
     show: Callable[[str], object] | None,
 ) -> SelectionSummary:
-    """Computes the cross-entropies in shards, then selects."""
     given, checksums = _models_elsewhere(names, models, options.uses_other_processes)
     # They determine cross-entropies.
     entropy_options = ("method", "end_weight", "max_tokens", "max_unknown_in_pair", "encoding")

@@ -155,7 +155,6 @@ def create_app(
 
 
 async def _respond(explorer: Explorer, computations: Computations, endpoint: Endpoint, request: Request) -> Response:
-    """Responds to a request to an endpoint."""
     if endpoint.needs and not getattr(explorer, endpoint.needs):
         return refusal(404, f"Found a model without {endpoint.lacking}, which this request needs.")
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -182,7 +182,6 @@ def draw_attention(source: Sequence[str], target: Sequence[str], weights: np.nda
 
 
 def _label_columns(axes: Axes, words: Sequence[str]) -> None:
-    """Writes a word below each column of a heat map."""
     labels = [_short(word) for word in words]
     axes.set_xticks(range(len(labels)), labels, rotation=60, ha="right", rotation_mode="anchor", fontsize=9)
 

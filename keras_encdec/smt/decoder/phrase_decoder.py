@@ -215,7 +215,6 @@ def _decode_in_shards(
     progress: ShowProgress,
     show: Callable[[str], object] | None,
 ) -> _Written:
-    """Translates the sentences in shards and writes the list."""
     options, language_model = task.options, task.language_model
     task = task._replace(language_model=absolute(language_model))
     settings = {
@@ -250,7 +249,6 @@ def _translate_shard(decoder: "_Decoder", encoding: str | None, shard: Shard) ->
 
 
 def _decode_in_order(task: _Task, sentences: list[list[str]], file: BinaryIO, progress: ShowProgress) -> _Written:
-    """Translates the sentences from the first to the last and writes the list."""
     numbered = list(enumerate(sentences))
     batches = [numbered[first : first + _SENTENCES_IN_BATCH] for first in range(0, len(numbered), _SENTENCES_IN_BATCH)]
     number_of_processes = min(task.options.number_of_processes or available_processors(), len(batches))

@@ -120,7 +120,6 @@ def approximate_randomization(
 
 
 def _sum(runs: Sequence[Array]) -> Array:
-    """Adds up the counts of all sentences of all runs."""
     total: Array = np.sum([counts.sum(axis=0) for counts in runs], axis=0)
     return total
 

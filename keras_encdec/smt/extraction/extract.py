@@ -289,7 +289,6 @@ class ExtractionJob:
 
     @property
     def _partitions(self) -> int:
-        """The number of partitions of the target phrases."""
         return 1 + sum(run.lines for run in self._runs) // PAIRS_IN_PARTITION
 
     def _in_parallel(self, step: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
@@ -308,5 +307,4 @@ class _RoundCounter:
             file.write(b".")
 
     def count(self) -> int:
-        """Returns the number of rounds so far."""
         return os.path.getsize(self._path) if os.path.exists(self._path) else 0

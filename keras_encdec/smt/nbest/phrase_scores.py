@@ -52,7 +52,6 @@ class PhraseScores:
 
     @functools.cached_property
     def _longest_source(self) -> int:
-        """Number of words in the longest source phrase, 1 or more."""
         return max((source.count(" ") + 1 for source in self.pairs), default=1)
 
     def options_at(self, words: Sequence[str], start: int, end: int, target: str) -> list[PositionedPhrase]:

@@ -185,7 +185,6 @@ class _Outputs:
 
     @property
     def files(self) -> list[FilePath]:
-        """The files that are written."""
         names: list[FilePath | None] = [self._options.weights_out, self._options.moses_ini_out]
         if (folder := self._options.all_weights_out) is not None:
             names += [joined(folder, f"weights.{seed}") for seed in range(1, self._options.seeds + 1)]
@@ -207,7 +206,6 @@ class _Outputs:
             replace_moses_weights(self._moses_ini, weights, self._moses_ini_path)
 
     def write(self, tuning: Tuning) -> None:
-        """Writes the weights of the result."""
         options = self._options
         texts: dict[FilePath, str] = {}
         if options.weights_out is not None:
