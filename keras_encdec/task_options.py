@@ -5,6 +5,7 @@ command has a flag for each option.
 """
 
 import dataclasses
+import functools
 from typing import TYPE_CHECKING
 
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
@@ -49,13 +50,14 @@ class MalformedLinesOption(Configuration):
 # More unknown words than this share suggest text in another language, tokenization or letter case. A shortlist usually
 # covers 90 % or more of the text in its language, and little more than numbers, punctuation and names in another one.
 HIGH_UNKNOWN_SHARE = 0.5
+_unknown_words = functools.partial(hyperparameter, group="unknown words")
 
 
 @dataclasses.dataclass(frozen=True)
 class UnknownWordsOption(Configuration):
     """How many words that the model does not know a task accepts."""
 
-    max_unknown: float | None = hyperparameter(
+    max_unknown: float | None = _unknown_words(
         None,
         "Maximum share of unknown words, 0 to 1; for a model that reads or spells words by their "
         "characters, of words outside its shortlist. If more of the source's or of the target's words are unknown, "
@@ -64,7 +66,6 @@ class UnknownWordsOption(Configuration):
         "warn at the end if it is above 0.5.",
         minimum=0,
         maximum=1,
-        group="unknown words",
     )
 
     def check_unknown(self, side: str, words: int, unknown: int) -> None:
@@ -145,20 +146,18 @@ TRANSLATION_WEIGHT = 0.5
 class TranslationOptions(Configuration):
     """The translations that compete with the spellings of a model, see `keras_encdec.decoding.UnknownSpeller`."""
 
-    word_translations: str | None = hyperparameter(
+    word_translations: str | None = _unknown_words(
         None,
         "For a model that spells words outside its shortlist: table of word translations, written by encdec-dictionary "
         "--shortlist. In a search, translations of the source words that such a word attends to compete with its "
         "spelling, and so do copies of source words that have none.",
-        group="unknown words",
     )
-    translation_weight: float | None = hyperparameter(
+    translation_weight: float | None = _unknown_words(
         None,
         "With --word_translations: weight of the table's probabilities, from 0 to 1; the spellings get the rest. "
         f"Default: {TRANSLATION_WEIGHT}.",
         minimum=0,
         maximum=1,
-        group="unknown words",
         needs="word_translations",
     )
 
@@ -167,17 +166,15 @@ class TranslationOptions(Configuration):
 class ReplacementOptions(Configuration):
     """What replaces the unknown words of targets, see `keras_encdec.decoding.UnknownReplacement`."""
 
-    replace_unknown: bool = hyperparameter(
+    replace_unknown: bool = _unknown_words(
         False,
         "Replace each unknown word with the translation of the source word that it attends to, or that its position "
         "word names; see --dictionary.",
-        group="unknown words",
     )
-    dictionary: str | None = hyperparameter(
+    dictionary: str | None = _unknown_words(
         None,
         "With --replace_unknown: file with a source word, a tab and its translation on each line. Source words that "
         "it lacks are copied.",
-        group="unknown words",
         needs="replace_unknown",
     )
 
@@ -192,6 +189,7 @@ class ProcessesOption(Configuration):
 
 
 ENGINES = ("local", "ray")
+_sharding = functools.partial(hyperparameter, group="shards and processes")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,39 +200,30 @@ class ShardOptions(Configuration):
     killed and started again, it does only the missing ones.
     """
 
-    number_of_processes: int | None = hyperparameter(
+    number_of_processes: int | None = _sharding(
         None,
         "Processes that share the work, each with its own model and its share of the processors. Default: this process "
         "alone; with Ray, as many as the cluster's processors and GPUs allow.",
         minimum=1,
-        group="shards and processes",
     )
-    shard_lines: int | None = hyperparameter(
+    shard_lines: int | None = _sharding(
         None,
         "Work in shards of this many lines, rounded up to a multiple of what is processed at once (32,768 lines to "
         "score, 4,096 to select from, 2,048 to generate from, 8 to decode): a command that is killed and started again "
         "does only the shards that are missing.",
         minimum=1,
-        group="shards and processes",
     )
 
-    engine: str = hyperparameter(
+    engine: str = _sharding(
         "local",
         "Where shards are processed: on this machine (local), or on a Ray cluster (ray), which needs the extra ray.",
         choices=ENGINES,
-        group="shards and processes",
     )
-    ray_address: str | None = hyperparameter(
-        None,
-        "Address of the Ray cluster, such as auto, or ray://head:10001. Default: Ray is started on this machine.",
-        group="shards and processes",
+    ray_address: str | None = _sharding(
+        None, "Address of the Ray cluster, such as auto, or ray://head:10001. Default: Ray is started on this machine."
     )
-    num_cpus: float | None = hyperparameter(
-        None, "Processors that each of Ray's workers needs. Default: 1.", minimum=0, group="shards and processes"
-    )
-    num_gpus: float | None = hyperparameter(
-        None, "GPUs that each of Ray's workers needs. Default: 0.", minimum=0, group="shards and processes"
-    )
+    num_cpus: float | None = _sharding(None, "Processors that each of Ray's workers needs. Default: 1.", minimum=0)
+    num_gpus: float | None = _sharding(None, "GPUs that each of Ray's workers needs. Default: 0.", minimum=0)
 
     @property
     def in_shards(self) -> bool:

@@ -1,6 +1,7 @@
 """The hyper-parameters of the models, and the names of the cells and of the kinds of attention, without Keras."""
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
@@ -92,6 +93,10 @@ class RecurrentLanguageModelConfig(Configuration):
         return False
 
 
+_attention_option = functools.partial(hyperparameter, group="attention")
+_character_option = functools.partial(hyperparameter, group="characters")
+
+
 @dataclasses.dataclass(frozen=True)
 class RecurrentEncoderDecoderConfig(RecurrentLanguageModelConfig):
     """Hyper-parameters of `RecurrentEncoderDecoder`."""
@@ -115,79 +120,69 @@ class RecurrentEncoderDecoderConfig(RecurrentLanguageModelConfig):
         published={_LUONG: True},
     )
 
-    attention: str = hyperparameter(
+    attention: str = _attention_option(
         "none",
         "Attention of the decoder to the source positions: to all (global), to those around the target's position "
         "(local_m) or around a predicted one (local_p), or none.",
         choices=lambda: ATTENTIONS.choices,
         published={_ATTENTION: "local_p"},
-        group="attention",
     )
-    attention_score: str | None = hyperparameter(
+    attention_score: str | None = _attention_option(
         None,
         "With attention, how a state of the decoder is compared with a source position; general by default.",
         choices=("dot", "general", "concat"),
         published={_ATTENTION: "general"},
-        group="attention",
     )
-    attention_units: int | None = hyperparameter(
+    attention_units: int | None = _attention_option(
         None,
         "With the attention score concat, the width of its hidden layer; as wide as the decoder by default.",
         minimum=1,
-        group="attention",
     )
-    attention_window: int | None = hyperparameter(
+    attention_window: int | None = _attention_option(
         None,
         "With local attention, the number of source positions on each side of its centre; 10 by default.",
         minimum=1,
         published={_ATTENTION: 10},
-        group="attention",
     )
-    input_feeding: bool | None = hyperparameter(
+    input_feeding: bool | None = _attention_option(
         None,
         "With attention, whether the decoder also reads the previous step's attentional state (input feeding); it does "
         "by default.",
         published={_ATTENTION: True},
-        group="attention",
     )
-    characters: str = hyperparameter(
+    characters: str = _character_option(
         "none",
         "How words outside the shortlist are treated: they are read by their characters (source), spelled by their "
         "characters (target, which needs attention), both, or are one unknown word (none).",
         choices=("none", "source", "target", "both"),
         published={_HYBRID: "both"},
-        group="characters",
     )
-    character_units: int | None = hyperparameter(
+    character_units: int | None = _character_option(
         None,
         "With characters, the hidden units of their layers and the dimension of their embeddings; 128 by default.",
         minimum=1,
-        group="characters",
     )
-    character_layers: int | None = hyperparameter(
-        None, "With characters, the number of recurrent layers over them; 1 by default.", minimum=1, group="characters"
+    character_layers: int | None = _character_option(
+        None, "With characters, the number of recurrent layers over them; 1 by default.", minimum=1
     )
-    character_shortlist: int | None = hyperparameter(
+    character_shortlist: int | None = _character_option(
         None,
         "With characters, the number of the most frequent ones in each character vocabulary; 200 by default.",
         minimum=1,
         maximum=60_000,
-        group="characters",
     )
-    character_dropout: float | None = hyperparameter(
+    character_dropout: float | None = _character_option(
         None,
         "With characters, the dropout rate of the layers over them; that of the other layers by default.",
         minimum=0,
         maximum=0.99,
-        group="characters",
     )
-    character_path: str | None = hyperparameter(
+    character_path: str | None = _character_option(
         None,
         "With characters of the target, what the spelling of a word starts from: a state computed for it (separate) "
         "or the one that the word is predicted from (same); separate by default.",
         choices=("separate", "same"),
         published={_HYBRID: "separate"},
-        group="characters",
     )
 
     @property

@@ -1,6 +1,7 @@
 """encdec-client: adds scores from TensorFlow Serving to a phrase table or a list of pairs."""
 
 import dataclasses
+import functools
 
 from keras_encdec.cli.task_command import Arguments, check_paths, show_summary, task_command
 from keras_encdec.configuration import ConfigurationError, hyperparameter
@@ -9,29 +10,23 @@ from keras_encdec.formats import pair_format
 from keras_encdec.runtime.progress import ReadingProgress
 
 SERVER = "localhost:8500"
+_query = functools.partial(hyperparameter, group="instead of scoring")
 
 
 @dataclasses.dataclass(frozen=True)
 class ClientCommandOptions(ClientOptions):
     """Options of the command: those of scoring, and the queries that it can send instead."""
 
-    health: bool = hyperparameter(
+    health: bool = _query(
         False,
         "Print the model's versions and their states. The command succeeds if the requested version is "
         "AVAILABLE; without --version and --label, if any version is.",
-        group="instead of scoring",
     )
-    metadata: bool = hyperparameter(
-        False, "Print the model's signatures, their inputs and outputs.", group="instead of scoring"
+    metadata: bool = _query(False, "Print the model's signatures, their inputs and outputs.")
+    bench: bool = _query(
+        False, "Send the input's pairs for --seconds, and print requests per second and response times."
     )
-    bench: bool = hyperparameter(
-        False,
-        "Send the input's pairs for --seconds, and print requests per second and response times.",
-        group="instead of scoring",
-    )
-    seconds: float = hyperparameter(
-        10.0, "With --bench: seconds for which requests are sent.", above=0.0, group="instead of scoring", needs="bench"
-    )
+    seconds: float = _query(10.0, "With --bench: seconds for which requests are sent.", above=0.0, needs="bench")
 
     def check(self) -> None:
         super().check()

@@ -1,6 +1,7 @@
 """The options of generating a file of targets."""
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 
 from keras_encdec.configuration import ConfigurationError, hyperparameter
@@ -21,6 +22,8 @@ from keras_encdec.task_options import (
 )
 from keras_encdec.text.tokenizer import SUBWORD_JOINERS
 from keras_encdec.trained_model import TranslatingModel, check_can_replace_unknown, check_can_translate
+
+_output_form = functools.partial(hyperparameter, group="form of the output")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,19 +61,17 @@ class GenerationOptions(
         "Default: the model's own, which is float32 unless it was trained with another --dtype_policy.",
         choices=DTYPES,
     )
-    format: str = hyperparameter(
+    format: str = _output_form(
         "text",
         "text: the best target of each source, one per line. tsv: lines of source (if any), target, ln p and, for "
         "samples, count. moses_nbest: a Moses n-best list.",
         choices=("text", "tsv", "moses_nbest"),
-        group="form of the output",
     )
-    most: int | None = hyperparameter(
+    most: int | None = _output_form(
         None,
         "Number of distinct samples to write for each source, the most probable first. Default: 5 with "
         "encdec-generate, otherwise all.",
         minimum=1,
-        group="form of the output",
     )
     max_length_factor: float | None = hyperparameter(
         None, "Maximum target length per source word; at least 10 words are always allowed. Default: 1.5.", minimum=0
@@ -88,14 +89,10 @@ class GenerationOptions(
         minimum=1,
         group="unknown words",
     )
-    escape: bool = hyperparameter(
-        False,
-        "Write targets with Moses's escapes, such as &apos;. An n-best list always has them.",
-        group="form of the output",
+    escape: bool = _output_form(
+        False, "Write targets with Moses's escapes, such as &apos;. An n-best list always has them."
     )
-    feature_name: str | None = hyperparameter(
-        None, "Name of ln p in a Moses n-best list. Default: RNN0.", group="form of the output"
-    )
+    feature_name: str | None = _output_form(None, "Name of ln p in a Moses n-best list. Default: RNN0.")
     full_scores: bool = hyperparameter(
         False,
         "With --lexical_shortlist: score the hypotheses that the search found again, with all words, and rank them by "
@@ -103,11 +100,10 @@ class GenerationOptions(
         group="lexical shortlist",
         needs="lexical_shortlist",
     )
-    join_subwords: str | None = hyperparameter(
+    join_subwords: str | None = _output_form(
         None,
         "Join subwords into words: byte-pair encoding (@@) or SentencePiece (\u2581).",
         choices=tuple(SUBWORD_JOINERS),
-        group="form of the output",
     )
 
     def check(self) -> None:

@@ -1,6 +1,7 @@
 """Options of `distill`, which can be read without Keras."""
 
 import dataclasses
+import functools
 import math
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,8 @@ FROM_TEACHER_EPOCHS = 7
 FURTHER_SHARE = 0.6
 # The arguments of `distill` that are files.
 TEXTS = ("source", "target", "dev_source", "dev_target", "test_source", "test_target")
+_student = functools.partial(hyperparameter, group="student's training")
+_teacher = functools.partial(hyperparameter, group="teacher's translations")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,71 +34,51 @@ class DistillationOptions(ReplacementOptions):
         ConfigurationError: a ValueError, for options that contradict one another.
     """
 
-    preset: str = hyperparameter(
-        "student", "Preset of the student's training, by name or as a file.", group="student's training"
-    )
-    from_teacher: bool = hyperparameter(
+    preset: str = _student("student", "Preset of the student's training, by name or as a file.")
+    from_teacher: bool = _student(
         False,
         "Begin the student's training with the weights of the teacher, or of the first of several. The student then "
         "has this teacher's size, not the preset's, and needs few epochs.",
-        group="student's training",
     )
-    students: int = hyperparameter(
+    students: int = _student(
         1,
         "Number of students, which are trained one after another with different seeds. Their average is the student. "
         "Those after the first begin with its weights and are trained 0.6 times as long; with --from_teacher, all "
         "begin with the teacher's weights and are trained equally long.",
         minimum=1,
         published={"Wortsman et al., 2022, section 2": "several, averaged"},
-        group="student's training",
     )
-    keep: str = hyperparameter(
+    keep: str = _teacher(
         "best",
         "Which of the teachers' translations of a sentence the student learns: the best; or, of all that the beam "
         "found, the closest to the reference, by smoothed sentence BLEU.",
         choices=("best", "closest"),
         published={"Kim and Rush, 2016, section 3.2": "best", "Kim and Rush, 2016, section 3.3": "closest"},
-        group="teacher's translations",
     )
-    translations: int = hyperparameter(
+    translations: int = _teacher(
         1,
         "Number of the teachers' translations of each sentence that the student learns: the best ones, or those "
         "closest to the reference. A pass over the pairs takes that many times as long; without --epochs, there are "
         "that many times fewer passes. Of several students, the first learns one translation, unless it begins with "
         "the teacher's weights.",
         minimum=1,
-        group="teacher's translations",
     )
-    num_beams: int = hyperparameter(
-        12,
-        "Number of partial translations that the teachers' beam search keeps for each sentence.",
-        minimum=1,
-        group="teacher's translations",
+    num_beams: int = _teacher(
+        12, "Number of partial translations that the teachers' beam search keeps for each sentence.", minimum=1
     )
-    length_penalty: float = hyperparameter(
+    length_penalty: float = _teacher(
         0.0,
         "The teachers rank hypotheses by ln p / ((5 + tokens) / 6)^x for this x; 0: by ln p.",
         minimum=0,
         maximum=10,
-        group="teacher's translations",
     )
-    number_of_processes: int | None = hyperparameter(
-        None,
-        "Processes that share the teachers' translation. Default: this process alone.",
-        minimum=1,
-        group="teacher's translations",
+    number_of_processes: int | None = _teacher(
+        None, "Processes that share the teachers' translation. Default: this process alone.", minimum=1
     )
-    minutes: float | None = hyperparameter(
-        None, "Minutes of the student's training. Default: the preset's.", above=0, group="student's training"
-    )
-    updates: int | None = hyperparameter(
-        None, "Updates of the student's training. Default: the preset's.", minimum=1, group="student's training"
-    )
-    epochs: float | None = hyperparameter(
-        None,
-        "Passes of the student's training over the pairs. Default: the preset's.",
-        above=0,
-        group="student's training",
+    minutes: float | None = _student(None, "Minutes of the student's training. Default: the preset's.", above=0)
+    updates: int | None = _student(None, "Updates of the student's training. Default: the preset's.", minimum=1)
+    epochs: float | None = _student(
+        None, "Passes of the student's training over the pairs. Default: the preset's.", above=0
     )
 
     def check(self) -> None:

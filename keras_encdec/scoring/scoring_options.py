@@ -1,6 +1,7 @@
 """The options of scoring a file, and the columns that scoring adds."""
 
 import dataclasses
+import functools
 import re
 from collections.abc import Sequence
 
@@ -22,21 +23,19 @@ from keras_encdec.trained_model import KnownModel, check_direction
 
 DTYPES = ("float32", "bfloat16", "int8")
 FEATURE_NAME = "RNN0"
+_column = functools.partial(hyperparameter, group="columns to add")
 
 
 @dataclasses.dataclass(frozen=True)
 class ColumnOptions(Configuration):
     """The columns that a local model or a server can add to a file in addition to ln p."""
 
-    unknown_count: bool = hyperparameter(
+    unknown_count: bool = _column(
         False,
         "Add the number of target words outside the shortlist: n is written as e^n in a phrase table, as n in TSV, as "
         "feature Unknown0 in an n-best list.",
-        group="columns to add",
     )
-    token_scores: bool = hyperparameter(
-        False, "TSV: add a column with ln p of each target token, the end of sequence last.", group="columns to add"
-    )
+    token_scores: bool = _column(False, "TSV: add a column with ln p of each target token, the end of sequence last.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,23 +59,20 @@ class ScoringOptions(
         "N-best list: the sentences that were translated, plain or gzipped; id 0 is the first line. Parallel text: "
         "the sources.",
     )
-    length: bool = hyperparameter(
+    length: bool = _column(
         False,
         "Add the number of target tokens, the end of sequence included: n is written as e^n in a phrase table, as n in "
         "TSV, as feature Length0 in an n-best list.",
-        group="columns to add",
     )
-    surprisal_per_character: bool = hyperparameter(
+    surprisal_per_character: bool = _column(
         False,
         "TSV and n-best lists: add -log2 p of the target per character, spaces and the end of the line included, in "
         "bits, as feature Surprisal0 in an n-best list. It makes models with different vocabularies comparable.",
-        group="columns to add",
     )
-    feature_name: str | None = hyperparameter(
+    feature_name: str | None = _column(
         None,
         "N-best list: name of the new feature. A second model's feature has the next number, such as RNN1 after RNN0. "
         "Default: RNN0.",
-        group="columns to add",
     )
     dtype: str | None = hyperparameter(
         "float32",

@@ -1,6 +1,7 @@
 """Options of `select_pairs`, and the methods that score sentence pairs."""
 
 import dataclasses
+import functools
 import os
 from collections.abc import Callable, Collection, Sequence
 
@@ -85,6 +86,7 @@ MODELS: dict[str, list[tuple[str, ...]]] = {
     "moore_lewis": [_SOURCE_MODELS, _TARGET_MODELS],
     "bilingual": [_SOURCE_MODELS + _TARGET_MODELS],
 }
+_selection = functools.partial(hyperparameter, group="pairs to select")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,31 +103,23 @@ class SelectionOptions(UnknownWordsOption, EncodingOption, MalformedLinesOption,
         "resembles the text of the domain; bilingual: both sides do.",
         choices=tuple(METHODS),
     )
-    top: int | None = hyperparameter(None, "Number of pairs to select.", minimum=1, group="pairs to select")
-    share: float | None = hyperparameter(
+    top: int | None = _selection(None, "Number of pairs to select.", minimum=1)
+    share: float | None = _selection(
         None,
         "Share of the pairs to select, such as 0.5, not counting malformed and duplicate pairs.",
         above=0,
         maximum=1,
-        group="pairs to select",
     )
-    threshold: float | None = hyperparameter(
-        None, "Select the pairs with this score or a higher one.", group="pairs to select"
-    )
-    deduplicate: bool = hyperparameter(
-        False, "Select only the first of several pairs with the same text.", group="pairs to select"
-    )
-    max_tokens: int | None = hyperparameter(
-        1000, "A pair with more words on a side is never selected.", minimum=1, group="pairs to select"
-    )
-    max_unknown_in_pair: float = hyperparameter(
+    threshold: float | None = _selection(None, "Select the pairs with this score or a higher one.")
+    deduplicate: bool = _selection(False, "Select only the first of several pairs with the same text.")
+    max_tokens: int | None = _selection(1000, "A pair with more words on a side is never selected.", minimum=1)
+    max_unknown_in_pair: float = _selection(
         0.5,
         "dual: a pair with a larger share of unknown words on a side is never selected, 0 to 1; 1 means no limit. To a "
         "model, all unknown words are the same word, which it therefore finds probable. Words that it reads or spells "
         "by their characters are not unknown.",
         minimum=0,
         maximum=1,
-        group="pairs to select",
     )
     end_weight: float = hyperparameter(
         1.0,
