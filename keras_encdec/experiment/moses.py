@@ -157,30 +157,13 @@ def tune_moses(
     Raises:
         InputError: if Moses cannot be run, fails, or writes no moses.ini.
     """
-    moses = pathlib.Path(moses_dir).absolute()
+    moses, log = pathlib.Path(moses_dir).absolute(), output.parent / "tuning.log"
     with _with_current_paths(ini, models) as placed:
-        _run(
-            [
-                "perl",
-                moses / TUNER,
-                source.absolute(),
-                target.absolute(),
-                moses / DECODER,
-                placed,
-                "--mertdir",
-                moses / "bin",
-                "--working-dir",
-                output.absolute(),
-                "--nbest",
-                nbest_size,
-                "--predictable-seeds",
-                "--decoder-flags",
-                f"-threads {available_processors()}",
-            ],
-            output.parent / "tuning.log",
-        )
+        command = ["perl", moses / TUNER, source.absolute(), target.absolute(), moses / DECODER, placed]
+        command += ["--mertdir", moses / "bin", "--working-dir", output.absolute(), "--nbest", nbest_size]
+        command += ["--predictable-seeds", "--decoder-flags", f"-threads {available_processors()}"]
+        _run(command, log)
     if not (output / "moses.ini").exists():
-        log = output.parent / "tuning.log"
         raise InputError("found no moses.ini after tuning", "expected one from mert-moses.pl", f"read {log}", output)
 
 
@@ -207,28 +190,14 @@ def decode_with_moses(
     """
     moses, unfinished = pathlib.Path(moses_dir).absolute(), nbest.with_name(nbest.name + ".unfinished")
     with _with_current_paths(tuned / "moses.ini", models) as placed:
-        _run(
-            [
-                moses / DECODER,
-                "-f",
-                placed,
-                "-input-file",
-                source.absolute(),
-                "-threads",
-                available_processors(),
-                "-n-best-list",
-                unfinished.absolute(),
-                nbest_size,
-                "distinct",
-                "-include-segmentation-in-n-best",
-                "true",
-            ],
-            nbest.with_suffix(".log"),
-        )
+        command = [moses / DECODER, "-f", placed, "-input-file", source.absolute()]
+        command += ["-threads", available_processors(), "-n-best-list", unfinished.absolute(), nbest_size, "distinct"]
+        command += ["-include-segmentation-in-n-best", "true"]
+        _run(command, nbest.with_suffix(".log"))
     os.replace(unfinished, nbest)
 
 
-def _run(command: Sequence[str | int | pathlib.Path], log: pathlib.Path) -> None:
+def _run(command: Sequence[object], log: pathlib.Path) -> None:
     """Runs a program, which writes its messages to `log`."""
     words = list(map(str, command))
     try:
