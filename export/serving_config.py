@@ -1,6 +1,7 @@
 """Options of an export and of its verification: limits and search of the served model, its name and version."""
 
 import dataclasses
+import functools
 import os
 import pathlib
 import re
@@ -15,6 +16,9 @@ from keras_encdec.trained_model import TranslatingModel, check_can_replace_unkno
 if TYPE_CHECKING:
     from keras_encdec.decoding.sampler import Sampler
     from keras_encdec.decoding.sampler_registry import RegisteredSampler
+
+
+_signature = functools.partial(hyperparameter, group="signatures that generate")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,45 +41,35 @@ class ServingConfig(ShortlistOptions, TranslationOptions, ReplacementOptions):
     max_tokens: int = hyperparameter(
         MAX_TOKENS, "Longest phrase that the server accepts, in tokens; longer phrases could overload it.", minimum=1
     )
-    beam_size: int = hyperparameter(
+    beam_size: int = _signature(
         5,
         "For the signature `generate`: number of targets that the search keeps and returns for each source.",
         minimum=1,
         maximum=100,
-        group="signatures that generate",
     )
-    length_penalty: float = hyperparameter(
-        0.0,
-        "For the signature `generate`: rank by ln p / ((5 + tokens) / 6)^x; 0 for ln p.",
-        minimum=0.0,
-        maximum=10.0,
-        group="signatures that generate",
+    length_penalty: float = _signature(
+        0.0, "For the signature `generate`: rank by ln p / ((5 + tokens) / 6)^x; 0 for ln p.", minimum=0.0, maximum=10.0
     )
-    coverage_penalty: float = hyperparameter(
+    coverage_penalty: float = _signature(
         0.0,
         "For the signature `generate` with a model with attention: weight of the penalty for source words that receive "
         "little attention.",
         minimum=0.0,
         maximum=1000.0,
-        group="signatures that generate",
     )
-    suppress_unknown: bool = hyperparameter(
-        False,
-        "Never generate the unknown word, with any signature; otherwise it is written <unk>.",
-        group="signatures that generate",
+    suppress_unknown: bool = _signature(
+        False, "Never generate the unknown word, with any signature; otherwise it is written <unk>."
     )
-    top_k: int | None = hyperparameter(
+    top_k: int | None = _signature(
         None,
         "For the signature `sample`: draw only from this many of the most probable words. Default: all words.",
         minimum=1,
-        group="signatures that generate",
     )
-    top_p: float = hyperparameter(
+    top_p: float = _signature(
         1.0,
         "For the signature `sample`: draw from the most probable words whose probabilities add up to this value.",
         above=0.0,
         maximum=1.0,
-        group="signatures that generate",
     )
     weights: str = hyperparameter(
         "float32",

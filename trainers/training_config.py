@@ -1,6 +1,7 @@
 """Hyper-parameters of training."""
 
 import dataclasses
+import functools
 import os
 from collections.abc import Mapping
 from typing import Any, Self
@@ -17,6 +18,10 @@ ENDS = (*LIMITS, "patience", "patience_epochs")
 VALIDATING = ("patience", "patience_epochs", "validation_bleu", "average_rounds")
 _CHO = "Cho et al., 2014, section 4.1"
 _LUONG = "Luong et al., 2015, section 4.1"
+_updates = functools.partial(hyperparameter, group="updates")
+_rounds = functools.partial(hyperparameter, group="rounds and checkpoints")
+_end = functools.partial(hyperparameter, group="when to stop")
+_devices = functools.partial(hyperparameter, group="devices and speed")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,169 +84,131 @@ class TrainingConfig(Configuration):
         group="pruning",
         needs="gradual_pruning",
     )
-    updates: int | None = hyperparameter(None, "Stop after this number of updates.", minimum=1, group="when to stop")
-    epochs: float | None = hyperparameter(
-        None,
-        "Stop after this number of passes over the pairs.",
-        above=0,
-        maximum=1e9,
-        published={_LUONG: 12.0},
-        group="when to stop",
+    updates: int | None = _end(None, "Stop after this number of updates.", minimum=1)
+    epochs: float | None = _end(
+        None, "Stop after this number of passes over the pairs.", above=0, maximum=1e9, published={_LUONG: 12.0}
     )
-    minutes: float | None = hyperparameter(
-        None,
-        "Stop after this number of minutes of training; compiling does not count.",
-        above=0,
-        maximum=1e9,
-        group="when to stop",
+    minutes: float | None = _end(
+        None, "Stop after this number of minutes of training; compiling does not count.", above=0, maximum=1e9
     )
-    patience: int | None = hyperparameter(
+    patience: int | None = _end(
         None,
         "Stop when validation perplexity, or BLEU where that is measured, has not improved for this number of rounds.",
         minimum=1,
-        group="when to stop",
     )
-    patience_epochs: float | None = hyperparameter(
+    patience_epochs: float | None = _end(
         None,
         "Stop when validation perplexity, or BLEU where that is measured, has not improved for this number of passes "
         "over the pairs.",
         above=0,
         published={"CSLM of Cho et al., 2014, section 4.1.2": 10.0},
-        group="when to stop",
     )
-    validation_bleu: bool = hyperparameter(
+    validation_bleu: bool = _rounds(
         False,
         "After each round, translate the sources of the validation pairs greedily, and choose the best model by BLEU. "
         "Needs sacrebleu.",
         fixed=True,
-        group="rounds and checkpoints",
     )
-    round_updates: int = hyperparameter(
+    round_updates: int = _rounds(
         500,
         "Updates per round: the interval between validations, each of which is followed by a checkpoint.",
         minimum=1,
-        group="rounds and checkpoints",
     )
-    checkpoint_minutes: float = hyperparameter(
+    checkpoint_minutes: float = _rounds(
         15.0,
         "Also save a checkpoint within a round when the last one is this many minutes old. A killed run loses at most "
         "this time plus that of one validation.",
         above=0,
         maximum=1440,
-        group="rounds and checkpoints",
     )
-    optimizer: str = hyperparameter(
+    optimizer: str = _updates(
         "adadelta",
         "Optimizer; adadelta is the paper's.",
         choices=("adadelta", "adam", "adamw", "rmsprop", "sgd"),
         published={_CHO: "adadelta", _LUONG: "sgd"},
         fixed=True,
-        group="updates",
     )
-    learning_rate: float = hyperparameter(
-        1.0, "Learning rate (step size).", minimum=0, published={_LUONG: 1.0}, group="updates"
-    )
-    warmup_updates: int = hyperparameter(
+    learning_rate: float = _updates(1.0, "Learning rate (step size).", minimum=0, published={_LUONG: 1.0})
+    warmup_updates: int = _updates(
         0,
         "Number of updates at the start over which the learning rate rises linearly from near 0 to the value of the "
         "schedule; 0: no warm-up.",
         minimum=0,
         published={"Vaswani et al., 2017, section 5.3": 4000},
-        group="updates",
     )
-    schedule: str = hyperparameter(
+    schedule: str = _updates(
         "constant",
         "Schedule of the learning rate: constant, decayed to 0 at the end (linear, cosine), or halved repeatedly.",
         choices=("constant", "linear", "cosine", "halving"),
         published={_LUONG: "halving"},
-        group="updates",
     )
-    halving_start: float = hyperparameter(
+    halving_start: float = _updates(
         5.0,
         "For the schedule halving: epochs before the first halving.",
         minimum=0,
         maximum=1e9,
         published={_LUONG: 8.0},
-        group="updates",
     )
-    halving_every: float = hyperparameter(
-        1.0,
-        "For the schedule halving: epochs from one halving to the next.",
-        minimum=1e-6,
-        published={_LUONG: 1.0},
-        group="updates",
+    halving_every: float = _updates(
+        1.0, "For the schedule halving: epochs from one halving to the next.", minimum=1e-6, published={_LUONG: 1.0}
     )
-    reduction: str = hyperparameter(
+    reduction: str = _updates(
         "sum",
         "How the losses of the pairs in a batch are combined, which sets the scale of the gradient that is clipped.",
         choices=("sum", "mean"),
         published={_LUONG: "mean"},
         fixed=True,
-        group="updates",
     )
-    clip_norm: float = hyperparameter(
+    clip_norm: float = _updates(
         1.0,
         "Clip the global norm of the gradient to this bound; 0: no clipping.",
         minimum=0,
         maximum=1e30,
         published={"code of the authors of Cho et al., 2014": 1.0, _LUONG: 5.0},
         fixed=True,
-        group="updates",
     )
-    clip_elements: float = hyperparameter(
-        0.0,
-        "Clip each element of the gradient to this bound, before its norm; 0: no clipping.",
-        minimum=0,
-        fixed=True,
-        group="updates",
+    clip_elements: float = _updates(
+        0.0, "Clip each element of the gradient to this bound, before its norm; 0: no clipping.", minimum=0, fixed=True
     )
-    label_smoothing: float = hyperparameter(
+    label_smoothing: float = _updates(
         0.0,
         "Share of the probability of each training token that is spread evenly over all words; not used in validation.",
         minimum=0,
         maximum=0.99,
         published={"Vaswani et al., 2017, section 5.4": 0.1},
         fixed=True,
-        group="updates",
     )
-    average_rounds: int = hyperparameter(
+    average_rounds: int = _rounds(
         0,
         "At the end, average the weights of this many of the last rounds, and save the average if it is better than "
         "the best round; 0: no average.",
         minimum=0,
-        group="rounds and checkpoints",
     )
-    batch_size: int = hyperparameter(
-        64, "Pairs per update.", minimum=1, published={_CHO: 64, _LUONG: 128}, fixed=True, group="updates"
-    )
-    devices: str = hyperparameter(
+    batch_size: int = _updates(64, "Pairs per update.", minimum=1, published={_CHO: 64, _LUONG: 128}, fixed=True)
+    devices: str = _devices(
         "1",
         "Devices that share each batch: a number or all. Under PyTorch, and on several machines, a launcher starts the "
         "processes, and this is the number of devices of all processes. The batch size must be a multiple of it.",
-        group="devices and speed",
     )
-    dtype_policy: str = hyperparameter(
+    dtype_policy: str = _devices(
         "float32",
         "Keras dtype policy. Dtypes of fewer bits than float32 are faster only on hardware that supports them: a GPU; "
         "for bfloat16 a CPU with AVX512_BF16 or AMX-BF16, or ARM's BF16; for float16 a CPU with AVX512_FP16 or "
         "AMX-FP16, or ARM's FP16.",
         choices=("float32", "mixed_bfloat16", "mixed_float16", "bfloat16"),
         fixed=True,
-        group="devices and speed",
     )
-    jit_compile: str = hyperparameter(
+    jit_compile: str = _devices(
         "auto",
         "Compile with XLA; auto: if that is faster on the backend. Under PyTorch on a GPU, auto records the step of "
         "each batch shape as a CUDA graph.",
         choices=("auto", "true", "false"),
-        group="devices and speed",
     )
-    pad_to: tuple[int, ...] = hyperparameter(
+    pad_to: tuple[int, ...] = _devices(
         (4, 6, 8, 12, 16, 24, 32),
         "Widths in tokens that batches are padded to if each shape is compiled: fewer widths need less compilation, "
         "more widths less padding.",
         minimum=1,
-        group="devices and speed",
     )
     seed: int = hyperparameter(
         1,
@@ -250,10 +217,8 @@ class TrainingConfig(Configuration):
         maximum=2**31 - 1,
         fixed=True,
     )
-    tensorboard: bool = hyperparameter(
-        True,
-        "Write TensorBoard logs to logs/ in the model directory, if TensorFlow and tensorboard are installed.",
-        group="rounds and checkpoints",
+    tensorboard: bool = _rounds(
+        True, "Write TensorBoard logs to logs/ in the model directory, if TensorFlow and tensorboard are installed."
     )
 
     def __post_init__(self) -> None:

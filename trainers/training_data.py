@@ -1,6 +1,7 @@
 """Options of the data that a model is trained and validated on."""
 
 import dataclasses
+import functools
 import os
 from typing import Any, Self
 
@@ -12,6 +13,8 @@ from keras_encdec.text.vocabulary import POSITION_WORDS
 
 _CHO = "Cho et al., 2014, section 4.1"
 _LUONG = "Luong et al., 2015, section 4.1"
+_vocabularies = functools.partial(hyperparameter, group="vocabularies")
+_validation = functools.partial(hyperparameter, group="validation data")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,68 +55,54 @@ class TrainingData(RawTextOptions, EncodingOption, MalformedLinesOption):
         published={_CHO: 30, _LUONG: 50},
         fixed=True,
     )
-    shortlist: int = hyperparameter(
+    shortlist: int = _vocabularies(
         15_000,
         "Words in each vocabulary: the most frequent ones.",
         minimum=1,
         published={_CHO: 15_000, _LUONG: 50_000},
         fixed=True,
-        group="vocabularies",
     )
-    source_vocabulary: str | None = hyperparameter(
-        None,
-        "Vocabulary file for the model's source, one word per line, instead of a new vocabulary.",
-        group="vocabularies",
-        is_path=True,
+    source_vocabulary: str | None = _vocabularies(
+        None, "Vocabulary file for the model's source, one word per line, instead of a new vocabulary.", is_path=True
     )
-    target_vocabulary: str | None = hyperparameter(
-        None,
-        "Vocabulary file for the model's target, one word per line, instead of a new vocabulary.",
-        group="vocabularies",
-        is_path=True,
+    target_vocabulary: str | None = _vocabularies(
+        None, "Vocabulary file for the model's target, one word per line, instead of a new vocabulary.", is_path=True
     )
-    unknown: str = hyperparameter(
+    unknown: str = _vocabularies(
         "unk",
         "What replaces a target word outside the shortlist in training: the unknown word (unk), or a position word "
         "unkpos_d (posunk), where d is the target word's position minus that of its source word; the 16 position words "
         "are part of the shortlist.",
         choices=("unk", "posunk"),
         fixed=True,
-        group="vocabularies",
     )
-    alignment: str | None = hyperparameter(
+    alignment: str | None = _vocabularies(
         None,
         "With posunk: file with the word alignment of the input, lines of links such as 0-0 2-1, source-target in the "
         "order of the files. Default: the alignment in a phrase table; other pairs are aligned by sil-thot.",
-        group="vocabularies",
         is_path=True,
     )
-    validation: tuple[str, ...] = hyperparameter(
+    validation: tuple[str, ...] = _validation(
         (),
         "Pairs to validate on, in the format of the training data: one file, or two for parallel text.",
-        group="validation data",
         is_path=True,
     )
-    validation_alignment: str | None = hyperparameter(
+    validation_alignment: str | None = _validation(
         None,
         "With posunk: file with the word alignment of the pairs to validate on. Default: as for the input; without a "
         "phrase table these pairs are aligned separately.",
-        group="validation data",
         is_path=True,
         needs="validation",
     )
-    held_out_fraction: float = hyperparameter(
+    held_out_fraction: float = _validation(
         0.01,
         "Random fraction of the unique pairs that is held out to validate on if no validation files are given.",
         minimum=0,
         maximum=0.5,
         published={"CSLM of Cho et al., 2014, section 4.1.2": 0.001},
         fixed=True,
-        group="validation data",
     )
-    held_out_pairs: int = hyperparameter(
-        2000, "Maximum number of held-out pairs.", minimum=1, fixed=True, group="validation data"
-    )
+    held_out_pairs: int = _validation(2000, "Maximum number of held-out pairs.", minimum=1, fixed=True)
 
     def check(self) -> None:
         super().check()
