@@ -62,12 +62,9 @@ class ModelsConfig:
         except FileNotFoundError:
             pass
         except (text_format.ParseError, UnicodeDecodeError) as error:
-            raise InputError(
-                f"found a file that cannot be parsed ({error})",
-                "expected TensorFlow Serving's ModelServerConfig",
-                "correct it, or remove it: the next export writes a new one",
-                self._path,
-            ) from None
+            expected = "expected TensorFlow Serving's ModelServerConfig"
+            remedy = "correct it, or remove it: the next export writes a new one"
+            raise InputError(f"found a file that cannot be parsed ({error})", expected, remedy, self._path) from None
         except OSError as error:
             raise InputError(f"could not be read ({error.strerror})", "", "check --export_dir", self._path) from None
         if self._file.WhichOneof("config") == "custom_model_config":
@@ -78,12 +75,8 @@ class ModelsConfig:
         address = shown_path(os.path.abspath(self._folder))
         existing = [model.name for model in models if model.base_path == address] + self._relocated
         if existing and name not in existing:
-            raise InputError(
-                f"found the model {existing[0]!r} for this folder",
-                f"expected {name!r}",
-                f"give --model_name={existing[0]}",
-                self._path,
-            )
+            found = f"found the model {existing[0]!r} for this folder"
+            raise InputError(found, f"expected {name!r}", f"give --model_name={existing[0]}", self._path)
         self._model = next((model for model in models if model.name == name), None) or models.add(name=name)
         if base_path is not None:
             self._model.base_path = base_path
@@ -158,12 +151,8 @@ def remove_version(export_dir: FilePath, model_name: str, version: int, base_pat
         with locked(folder):
             labels = ModelsConfig(folder, model_name, base_path)
             if labels.stable == version:
-                raise InputError(
-                    f"found the label stable at version {version}",
-                    "expected a version without it",
-                    "move the label first (--stable_version)",
-                    folder,
-                )
+                found, expected = f"found the label stable at version {version}", "expected a version without it"
+                raise InputError(found, expected, "move the label first (--stable_version)", folder)
             labels.write(without=version)
             remove_folder(folder, version)
     if is_url(export_dir):  # after the configuration without its labels has been uploaded

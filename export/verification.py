@@ -123,12 +123,8 @@ def _verify(
         )
     for source, target in fitting:
         if not (is_utf8(source) and is_utf8(target)):
-            raise InputError(
-                f"found a pair with bytes that cannot be decoded, {source[:40]!r} and {target[:40]!r}",
-                "expected UTF-8, which alone a served model reads",
-                "leave such pairs out",
-                path,
-            )
+            found = f"found a pair with bytes that cannot be decoded, {source[:40]!r} and {target[:40]!r}"
+            raise InputError(found, "expected UTF-8, which alone a served model reads", "leave such pairs out", path)
     texts = [*fitting, *fitting_pairs(random_pairs(directory, made_pairs), tokenization, description.max_tokens)]
     texts = texts or [("", "")]  # if every pair is longer than the version accepts
     words = pairs_of_words(texts, tokenization)

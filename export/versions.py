@@ -45,12 +45,8 @@ def version_folder(export_dir: str | os.PathLike[str], version: int | None = Non
     number = max(existing, default=None) if version is None else version
     if number not in existing and os.path.exists(os.path.join(export_dir, "saved_model.pb")):
         above = os.path.normpath(os.path.join(export_dir, os.pardir))
-        raise InputError(
-            "found a single version",
-            "expected the folder of all versions",
-            f"give the directory above, {above}",
-            export_dir,
-        )
+        remedy = f"give the directory above, {above}"
+        raise InputError("found a single version", "expected the folder of all versions", remedy, export_dir)
     if number not in existing:
         raise InputError(
             f"found version{'s' * (len(existing) > 1)} {', '.join(map(str, existing))}"
@@ -172,12 +168,8 @@ def _out_of_range(number: int, export_dir: pathlib.Path) -> InputError:
 
 
 def _version_exists(path: pathlib.Path) -> InputError:
-    return InputError(
-        "found an existing version",
-        "expected a new number",
-        "give another --version, or omit it to use the next number",
-        path,
-    )
+    found = "found an existing version"
+    return InputError(found, "expected a new number", "give another --version, or omit it to use the next number", path)
 
 
 def _flush(folder: pathlib.Path) -> None:
@@ -239,12 +231,8 @@ def read_description(version: pathlib.Path) -> Description:
         tokenization = dict(tokenization) if reads == RAW_TEXT else None
         return Description(tokenization, weights, checksums, model_weights, max_tokens)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(
-            f"found no valid description of the version ({error})",
-            "expected the file that encdec-export writes",
-            "export the model again",
-            path,
-        ) from None
+        found = f"found no valid description of the version ({error})"
+        raise InputError(found, "expected the file that encdec-export writes", "export the model again", path) from None
 
 
 def version_checksums(version: pathlib.Path) -> dict[str, str]:
@@ -281,12 +269,9 @@ def check_exported_from(model: TrainedModel, version: pathlib.Path) -> None:
     exported = read_description(version).model_weights
     check_has_weights(model.path / WEIGHTS)
     if exported is not None and file_checksum(model.path / WEIGHTS) != exported:
-        raise InputError(
-            "found weights that differ from the exported ones",
-            f"expected the model that {version} was exported from",
-            f"check --model_dir{' and --task' * bool(tasks_of(model.path))}, or export this model again",
-            model.path / WEIGHTS,
-        )
+        expected = f"expected the model that {version} was exported from"
+        remedy = f"check --model_dir{' and --task' * bool(tasks_of(model.path))}, or export this model again"
+        raise InputError("found weights that differ from the exported ones", expected, remedy, model.path / WEIGHTS)
 
 
 def _served_files(version: pathlib.Path) -> Iterator[pathlib.Path]:

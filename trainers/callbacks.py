@@ -148,24 +148,18 @@ class RoundAverage(keras.callbacks.Callback):
                 with np.load(path) as file:
                     weights = [file[name].astype(np.float64) for name in file.files]
             except Exception as error:  # zip and NumPy raise many kinds of errors for other bytes
-                raise InputError(
-                    f"found a file that cannot be loaded ({error})",
-                    "expected the weights of a round",
-                    "remove it, and continue with --resume, which averages the other rounds",
-                    path,
-                ) from error
+                expected = "expected the weights of a round"
+                remedy = "remove it, and continue with --resume, which averages the other rounds"
+                raise InputError(f"found a file that cannot be loaded ({error})", expected, remedy, path) from error
             total = [a + b for a, b in zip(total, weights, strict=True)] if total else weights
         return [weight / len(paths) for weight in total], len(paths)
 
     def check_saved(self) -> None:
         """Raises InputError if the weights of no round are saved."""
         if not self._files():
-            raise InputError(
-                "found a run that has ended and saved no rounds",
-                "expected saved rounds to average",
-                "drop --average_rounds, or raise --updates, --epochs or --minutes",
-                self._folder.parent,
-            )
+            expected = "expected saved rounds to average"
+            remedy = "drop --average_rounds, or raise --updates, --epochs or --minutes"
+            raise InputError("found a run that has ended and saved no rounds", expected, remedy, self._folder.parent)
 
     def _files(self) -> list[pathlib.Path]:
         """Lists the files with the weights of a round, in the order of the rounds."""

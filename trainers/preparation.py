@@ -124,12 +124,8 @@ def _check_validation_files(config: TrainingConfig, data: TrainingData) -> None:
             sides = (record.source, record.target) if config.has_source else (record.target,)
             usable += record.problem is None and all(map(split_tokens, sides))
     if not usable:
-        raise InputError(
-            "found no usable pair to validate on",
-            "expected pairs with words on both sides",
-            "check that --validation names the right files",
-            path,
-        )
+        remedy = "check that --validation names the right files"
+        raise InputError("found no usable pair to validate on", "expected pairs with words on both sides", remedy, path)
 
 
 def _given_vocabularies(config: TrainingConfig, data: TrainingData) -> tuple[Vocabulary | None, Vocabulary | None]:
@@ -150,12 +146,9 @@ def _given_vocabularies(config: TrainingConfig, data: TrainingData) -> tuple[Voc
 def _check_position_words(vocabulary: Vocabulary, path: str) -> None:
     for word in POSITION_WORDS:
         if word not in vocabulary.words:
-            raise InputError(
-                f"found no word {word}",
-                f"expected {POSITION_WORDS[0]} to {POSITION_WORDS[-1]} with posunk",
-                "add the position words to the vocabulary, or train with --unknown=unk",
-                path,
-            )
+            expected = f"expected {POSITION_WORDS[0]} to {POSITION_WORDS[-1]} with posunk"
+            remedy = "add the position words to the vocabulary, or train with --unknown=unk"
+            raise InputError(f"found no word {word}", expected, remedy, path)
 
 
 def validation_batches(

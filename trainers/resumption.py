@@ -194,12 +194,8 @@ def load_checkpoint(folder: str | os.PathLike[str], replicas: Replicas | None = 
         return state
     if len(errors) == 1:
         raise errors[0]
-    raise InputError(
-        f"found no checkpoint that loads: {LAST}: {errors[0].found}; {PREVIOUS}: {errors[1].found}",
-        _EXPECTED,
-        "restore one of the two files, or train again",
-        folder,
-    )
+    found = f"found no checkpoint that loads: {LAST}: {errors[0].found}; {PREVIOUS}: {errors[1].found}"
+    raise InputError(found, _EXPECTED, "restore one of the two files, or train again", folder)
 
 
 def _load(path: pathlib.Path) -> TrainingState:

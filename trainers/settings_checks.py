@@ -250,12 +250,8 @@ def check_has_zeros(has_zeros: bool, path: pathlib.Path) -> None:
         InputError: if it has none.
     """
     if not has_zeros:
-        raise InputError(
-            "found no weight that is zero",
-            "expected a pruned model with --keep_pruned",
-            "prune it with encdec-prune, or drop --keep_pruned",
-            path,
-        )
+        remedy = "prune it with encdec-prune, or drop --keep_pruned"
+        raise InputError("found no weight that is zero", "expected a pruned model with --keep_pruned", remedy, path)
 
 
 def _check_validation_files(requested: list[str | None], before: list[str | None] | None, data: TrainingData) -> None:

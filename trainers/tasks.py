@@ -300,12 +300,8 @@ class TrainingTasks:
         values = read_toml(path, "expected tasks in TOML", "check --tasks")
         for name in values:
             if name not in _SECTIONS:
-                raise InputError(
-                    f"found the unknown setting {shortened(name)}",
-                    "expected main = and sections [tasks.NAME]",
-                    "",
-                    path,
-                )
+                found = f"found the unknown setting {shortened(name)}"
+                raise InputError(found, "expected main = and sections [tasks.NAME]", "", path)
         main, sections = values.get("main", ""), values.get("tasks", {})
         if not isinstance(main, str):
             raise InputError(f"found main = {shortened(repr(main))}", "expected the name of a task", "", path)

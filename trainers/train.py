@@ -280,12 +280,8 @@ def _prepared(job: _Job, initial: ModelDirectory | None, has_begun: bool) -> _Pr
         return _Prepared(directory, pairs, validation, training_indices)
     job.replicas.wait()
     if not (folder / PREPARED).exists():
-        raise InputError(
-            "found no pairs that the first process has prepared",
-            "expected a directory that all machines share",
-            "give another --model_dir",
-            folder,
-        )
+        found = "found no pairs that the first process has prepared"
+        raise InputError(found, "expected a directory that all machines share", "give another --model_dir", folder)
     directory, pairs = ModelDirectory.load(folder, weights=False), PreparedPairs(folder / PREPARED)
     return _Prepared(directory, pairs, *validation_batches(config, data, directory, pairs))
 
@@ -309,9 +305,5 @@ def _remark(prepared: _Prepared, model: TranslationModel, result: TrainingResult
 def _check_validation(config: TrainingConfig, validation: Batches | None, folder: pathlib.Path) -> None:
     for name in VALIDATING:
         if getattr(config, name) and not validation:
-            raise InputError(
-                "found too few pairs to hold out",
-                "expected pairs to validate on",
-                f"give --validation, or drop --{name}",
-                folder,
-            )
+            found = "found too few pairs to hold out"
+            raise InputError(found, "expected pairs to validate on", f"give --validation, or drop --{name}", folder)

@@ -80,12 +80,9 @@ def _check_no_other_files(folder: pathlib.Path, names: Sequence[str]) -> None:
         return
     for name in names:
         if os.path.lexists(folder / name):
-            raise InputError(
-                "found a file that encdec-train did not write",
-                "expected no file of this name, or the file of an earlier run",
-                "move it elsewhere, or give another --model_dir",
-                folder / name,
-            )
+            found = "found a file that encdec-train did not write"
+            expected = "expected no file of this name, or the file of an earlier run"
+            raise InputError(found, expected, "move it elsewhere, or give another --model_dir", folder / name)
 
 
 def check_not_packaged(folder: str | os.PathLike[str]) -> None:
@@ -118,12 +115,8 @@ def has_checkpoint(folder: str | os.PathLike[str], resume: bool = True) -> bool:
     if (folder / WEIGHTS).exists() and ((folder / HISTORY).exists() or not (folder / PREPARED).exists()):
         if not resume:
             raise InputError("found a trained model", "expected none", "give another --model_dir", folder)
-        raise InputError(
-            f"found {WEIGHTS} and no {LAST}",
-            f"expected {LAST} to resume the training, or no model",
-            f"restore {LAST}, or give another --model_dir",
-            folder,
-        )
+        found, expected = f"found {WEIGHTS} and no {LAST}", f"expected {LAST} to resume the training, or no model"
+        raise InputError(found, expected, f"restore {LAST}, or give another --model_dir", folder)
     return False
 
 
