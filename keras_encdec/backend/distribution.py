@@ -175,15 +175,7 @@ class _TorchReplicas(Replicas):
     def _with_summed_metrics(
         self, model: keras.Model, function: Callable[[Structure], Structure]
     ) -> Callable[[Structure], Structure]:
-        """Makes each step add the counts of all processes to the metrics, which are sums.
-
-        Args:
-            model: compiled keras.Model.
-            function: the step, which adds only what this process has counted.
-
-        Returns:
-            callable like `function`.
-        """
+        """Makes each step add the counts of all processes to the metrics, not only those of this one."""
         import torch
 
         # With "sum", the loss is that of all rows, but Keras's metric averages the losses of the processes.

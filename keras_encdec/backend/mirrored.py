@@ -142,11 +142,7 @@ class WorkerReplicas(MirroredReplicas):
 
 @contextlib.contextmanager
 def _others_alive() -> Iterator[None]:
-    """Explains the error that an exchange raises if another worker has ended.
-
-    Raises:
-        InputError: if another worker has ended.
-    """
+    """Explains the error that an exchange raises if another worker has ended."""
     import tensorflow as tf
 
     try:
@@ -170,14 +166,7 @@ def _connected_workers() -> "tf.distribute.Strategy":
 
 
 class _ReplicaStep:
-    """One step of a replica: computes the gradient of its rows of a batch, and applies the sum over all replicas.
-
-    Args:
-        model: compiled keras.Model.
-        replicas: int. Number of replicas.
-        training: bool. Whether to update the weights.
-        jit_compile: bool. Whether XLA compiles the computation of the gradient.
-    """
+    """One step of a replica: computes the gradient of its rows of a batch, and applies the sum over all replicas."""
 
     def __init__(self, model: keras.Model, replicas: int, training: bool, jit_compile: bool) -> None:
         import tensorflow as tf

@@ -286,11 +286,7 @@ def _with_home(value: object) -> object:
 
 
 def _with_remote_flags(arguments: Sequence[str]) -> list[str]:
-    """Replaces each `--flagfile=URL`, which absl cannot read, with the flags in that file.
-
-    Raises:
-        InputError: if a file cannot be read.
-    """
+    """Replaces each `--flagfile=URL`, which absl cannot read, with the flags in that file."""
     replaced: list[str] = []
     for argument in arguments:
         name, _, path = argument.lstrip("-").partition("=")

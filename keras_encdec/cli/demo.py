@@ -148,11 +148,7 @@ def demonstration_settings(minutes: float) -> "tuple[TrainingConfig, TrainingDat
 def _remove_earlier_demonstration(
     model_dir: str, outputs: Sequence[str], config: "TrainingConfig", data: "TrainingData"
 ) -> None:
-    """Removes the output of an earlier demonstration.
-
-    Raises:
-        InputError: if one of the files is not from an earlier demonstration.
-    """
+    """Removes the output of an earlier demonstration; raises InputError for a file that is not from one."""
     from keras_encdec.errors import InputError
     from keras_encdec.runtime.files import exists, is_url, joined, remove
     from keras_encdec.runtime.remote import remote_sizes

@@ -132,11 +132,7 @@ def _samplers() -> dict[str, type[Sampler]]:
 
 
 def _sampler(flag_values: flags.FlagValues) -> Sampler:
-    """Makes the sampler that the flags choose.
-
-    Raises:
-        UsageError: for a flag of another sampler.
-    """
+    """Makes the sampler that the flags choose; raises UsageError for a flag of another sampler."""
     samplers, mode = _samplers(), flag_values.mode
     check_flags_of_choice("mode", mode, samplers, flag_values, FLAG_NAMES)
     if flag_values.top is not None and not samplers[mode].needs_draws:

@@ -233,10 +233,8 @@ def _write(
 ) -> dict[str, int]:
     """Maps the records to ids and appends them, in random order, to the files of the prepared set.
 
-    The part of a pair depends on a checksum, so shuffling each part gives a random order of all pairs.
-
-    Returns:
-        dict of int: the numbers of unique pairs, tokens and unknown words.
+    The part of a pair depends on a checksum, so shuffling each part gives a random order of all pairs. Returns the
+    numbers of unique pairs, tokens and unknown words.
     """
     totals = dict.fromkeys(("unique", "source_tokens", "target_tokens", "source_unknown", "target_unknown"), 0)
     all_ids = [side.ids(vocabulary) for side, vocabulary in zip(spill.sides, vocabularies, strict=True)]

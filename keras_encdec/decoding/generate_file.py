@@ -232,15 +232,7 @@ def _models(model_dirs: ModelsOrGenerator) -> Sequence[FilePath | ModelDirectory
 
 
 def _paths(model_dirs: ModelsOrGenerator, directories: Sequence[ModelDirectory]) -> list[FilePath]:
-    """Returns the paths of models, for other processes.
-
-    Args:
-        model_dirs: see `generate_file`.
-        directories: list of ModelDirectory, those of the models.
-
-    Raises:
-        ConfigurationError: a ValueError, for a TextGenerator, which other processes cannot use.
-    """
+    """Returns the paths of models for other processes, which cannot use a TextGenerator."""
     if isinstance(model_dirs, TextGenerator):
         raise ConfigurationError(
             "found a TextGenerator, which other processes cannot use, expected the paths of models as {model_dirs}"

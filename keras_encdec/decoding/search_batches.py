@@ -174,13 +174,7 @@ class SearchBatches:
 
 
 def _in_order(values: Sequence[Value], order: Sequence[int | None], filler: Value) -> list[Value]:
-    """Returns the values of the sources in an order.
-
-    Args:
-        values: list, a value for each source.
-        order: list of the indices of sources, `None` for an empty source that fills up a batch.
-        filler: the value of these empty sources.
-    """
+    """Returns the values of the sources in an order, where `None` is an empty source, with the value `filler`."""
     return [filler if index is None else values[index] for index in order]
 
 

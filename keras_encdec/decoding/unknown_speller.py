@@ -218,26 +218,15 @@ class UnknownSpeller:
 
 
 class _Translations:
-    """Chooses between the spelling of an unknown word and translations of the source words that it attends to.
-
-    Args:
-        tables: list of SourceTranslations, one for each source.
-        weight: float. The weight of the translations, from 0 to 1.
-    """
+    """Chooses between the spelling of an unknown word and translations of the source words that it attends to."""
 
     def __init__(self, tables: Sequence[SourceTranslations], weight: float) -> None:
         self._tables, self._weight = tables, weight
 
     def translations(self, source: int, attention: np.ndarray | None, column: int) -> dict[tuple[int, ...], float]:
-        """Returns the most probable translations for a token.
+        """Returns the most probable translations for the token at a column of `attention`, `(tokens, source tokens)`.
 
-        Args:
-            source: int. Index of the source.
-            attention: float array `(tokens, source tokens)`, see `Hypothesis`.
-            column: int. The token's position.
-
-        Returns:
-            dict from the ids of a word's characters, closed by the end mark, to its probability.
+        They are the ids of a word's characters, closed by the end mark, each with its probability.
         """
         assert attention is not None
         spellings, probabilities = self._tables[source]
@@ -257,10 +246,7 @@ class _Translations:
     ) -> Hypothesis:
         """Returns the most probable word. Its score is ln of its probability, at least `LOWEST_LOG_PROB`.
 
-        Args:
-            spelled: Hypothesis, the spelling that the search found.
-            translations: from `translations`.
-            scored: list of Hypothesis, the translations with ln p of their characters.
+        The translations come from `translations`; `scored` are those with ln p of their characters.
         """
         # A translation may be a word that cannot be spelled, because a mark would join the character before it.
         words = [spelled, *(each for each in scored if each.log_prob > -math.inf)]

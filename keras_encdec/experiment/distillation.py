@@ -270,12 +270,7 @@ def _training_stages(
 ) -> list[Stage]:
     """Plans the training of the student, or of several students and their average.
 
-    Args:
-        options: DistillationOptions.
-        config: settings of the first student's training.
-        first_files: the files that the first student learns from, by the arguments of `train_model`.
-        files: those that the others learn from.
-        student: model directory of the student.
+    The first student learns from `first_files`, by the arguments of `train_model`, the others from `files`.
     """
     data = TrainingData.from_preset(options.preset).to_dict()
 

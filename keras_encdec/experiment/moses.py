@@ -106,9 +106,7 @@ def write_moses_ini(phrase_table: pathlib.Path, language_model: pathlib.Path, ou
 def _with_current_paths(ini: pathlib.Path, models: Mapping[str, pathlib.Path]) -> Iterator[pathlib.Path]:
     """Yields a moses.ini that names files where this run has them: copies of remote files have new paths in each run.
 
-    Args:
-        ini: the moses.ini of an earlier stage, perhaps of an earlier run.
-        models: dict from the names in `_FEATURES` to the files. Other names are ignored.
+    Of the models, only those that are named in `_FEATURES` have paths in it.
     """
     files = {_FEATURES[name]: path.absolute() for name, path in models.items() if name in _FEATURES}
     if not files:

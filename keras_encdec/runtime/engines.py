@@ -128,9 +128,7 @@ def _shares(number: int) -> list[list[int]]:
 class _Worker:
     """A process that processes shards, one at a time, and is replaced when it dies.
 
-    Args:
-        opener: WorkOpener.
-        processors: list of int, the processors that the process may use. The libraries start a thread for each.
+    Its libraries start a thread for each of the processors that it may use.
     """
 
     def __init__(self, opener: WorkOpener, processors: list[int]) -> None:
@@ -149,11 +147,7 @@ class _Worker:
         self._process.__exit__(kind, error, traceback)
 
     def call(self, shard: Shard) -> ShardResult:
-        """Processes a shard in the process.
-
-        Raises:
-            InputError: if the work raises it, or the process has died with this shard several times.
-        """
+        """Processes a shard; raises InputError if the work does, or if the process died with it several times."""
         for _ in range(1 + RETRIES):
             try:
                 result, notices = self._executor.submit(_work, shard).result()

@@ -169,8 +169,7 @@ class _Actors:
     def _replace(self, actor: "ray.actor.ActorHandle", failed: "ray.ObjectRef", error: Exception) -> None:
         """Starts an actor in place of one that has died, whose shards will be processed again.
 
-        Raises:
-            InputError: if actors died repeatedly at the same shard, or before they started.
+        Raises InputError if actors died repeatedly at the same shard, or before they started.
         """
         # Any of its shards may be the cause: it may have finished the first and died before it sent the result.
         calls = self._queues.pop(actor, [failed])

@@ -108,11 +108,7 @@ def child_processes(number: int, begin: Callable[..., object] | None = None, *ar
 
 
 class _RecordingContext(SpawnContext):
-    """Context that spawns processes, and records them and the names of its semaphores.
-
-    Attributes:
-        started: list of the processes that it has spawned.
-    """
+    """Context that spawns processes, and records them and the names of its semaphores."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -157,12 +157,6 @@ def score_in_shards(
 class _Steps:
     """What is done before the shards are scored, after each of them, and when all are done; see `run_in_shards`.
 
-    Args:
-        options: ScoringOptions.
-        sentences: see `ShardScorer`.
-        columns: from `score_columns`.
-        scored_ini: see `score_in_shards`.
-
     Attributes:
         notices: list of str, about the new moses.ini.
         counts: ScoreCounts of the shards so far; `None` before the first.

@@ -96,12 +96,7 @@ class TranslationEntropies:
         return np.where(counts.all(axis=0) & ~is_unknown, entropies, np.nan)
 
     def _check_unknown(self, counts: np.ndarray, unknown: np.ndarray) -> None:
-        """Raises InputError if too many of the words so far are unknown to the model.
-
-        Args:
-            counts, unknown: int arrays `(2, pairs)`, the words of each source and target, and those outside the
-                model's shortlist.
-        """
+        """Raises InputError if too many words so far are unknown to the model; both arrays are `(2, pairs)`."""
         with self._lock:
             self._word_counts += np.stack([counts.sum(axis=1), unknown.sum(axis=1)], axis=1)
             so_far = self._word_counts.tolist()

@@ -163,14 +163,7 @@ def _write(
     scored: Callable[[Iterator[Window]], Iterator[tuple[Window, np.ndarray]]],
     progress: Callable[[InputLines], Progress],
 ) -> SelectionSummary:
-    """Reads the pairs, writes their scores, and selects.
-
-    Args:
-        files: CorpusFiles.
-        options: SelectionOptions.
-        scored: callable that yields each of an iterator's Windows with its scores, see `score_rows`.
-        progress: see `select_pairs`.
-    """
+    """Reads the pairs, writes their scores, and selects; `scored` yields Windows with scores, see `score_rows`."""
     with contextlib.ExitStack() as stack:
         paths = files.output, files.source_output, files.scores
         file, source_file, score_file = [

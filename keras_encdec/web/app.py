@@ -199,11 +199,7 @@ async def _read(request: Request, max_bytes: int) -> bytes | None:
 
 
 async def _while_connected(request: Request, computing: Coroutine[None, None, Json]) -> Json:
-    """Waits for a result. If the client goes away first, the computation is cancelled unless it has begun.
-
-    Raises:
-        ClientDisconnect: if the client goes away.
-    """
+    """Waits for a result. If the client goes away first, the computation is cancelled unless it has begun."""
     result, gone = asyncio.ensure_future(computing), asyncio.ensure_future(request.receive())
     try:
         await asyncio.wait((result, gone), return_when=asyncio.FIRST_COMPLETED)
@@ -217,11 +213,7 @@ async def _while_connected(request: Request, computing: Coroutine[None, None, Js
 
 
 def _parsed(body: bytes) -> Json:
-    """Parses JSON.
-
-    Raises:
-        InputError: if it is not JSON, or has deeper lists or longer numbers than Python parses.
-    """
+    """Parses JSON; raises InputError, also for deeper lists or longer numbers than Python parses."""
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:

@@ -143,9 +143,6 @@ class _Server(uvicorn.Server):
 
     After `STOP_SECONDS`, or at a second signal, those that are left get status 503. In a thread other than the main
     one, it handles no signals.
-
-    Attributes:
-        stop_signal: int. The signal that ends the server; `None` before.
     """
 
     stop_signal: int | None = None

@@ -209,11 +209,7 @@ class _FeatureWriter:
     def lines(
         self, source_words: Sequence[str], hypotheses: Sequence[NBestPairRecord], numbers: Sequence[int]
     ) -> list[bytes]:
-        """Returns the lines of all hypotheses of a sentence; `numbers` are their line numbers in the list.
-
-        Raises:
-            InputError: for a hypothesis whose phrases are not found, with `on_error="stop"`.
-        """
+        """Returns the lines of all hypotheses of a sentence; `numbers` are their line numbers in the list."""
         words = [model_words(hypothesis.target) for hypothesis in hypotheses]
         phrases = HypothesisPhrases(self._scores, source_words, words, self._options.moses_feature)
         sums: list[list[float] | None] = [None] * len(hypotheses)

@@ -205,12 +205,7 @@ def _tune_in_turns(
 
 
 class _RecordedDecoder:
-    """Writes the list of each round unless it exists, and records the inputs, settings and weights of the lists.
-
-    Attributes:
-        folder: path of the directory.
-        encoding: str. Encoding of the lists; `None` for UTF-8.
-    """
+    """Writes the list of each round unless it exists, and records the inputs, settings and weights of the lists."""
 
     def __init__(
         self,

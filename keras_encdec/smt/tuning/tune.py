@@ -172,12 +172,7 @@ def _search(
 
 
 class _Outputs:
-    """The files that `tune` writes.
-
-    Args:
-        options: TuningOptions.
-        weights: path of the initial weights. With `moses_ini_out`, the moses.ini that is rewritten. Optional.
-    """
+    """The files that `tune` writes; `weights` may be the moses.ini that it rewrites."""
 
     def __init__(self, options: TuningOptions, weights: FilePath | None) -> None:
         self._options, self._moses_ini_path = options, weights
