@@ -125,12 +125,10 @@ def _check_sizes(first: ModelDirectory, other: ModelDirectory) -> None:
 
 def _check_cosine(cosine: float, first: ModelDirectory, other: ModelDirectory) -> None:
     if cosine < MIN_COSINE:
-        raise InputError(
-            f"found weights unlike those in {first.path}: their cosine is {cosine:.2f}",
-            "expected models that were trained from the same weights; others have no useful average",
-            "train each from one model, with encdec-train --initial_model, or use them as an ensemble",
-            other.path,
-        )
+        found = f"found weights unlike those in {first.path}: their cosine is {cosine:.2f}"
+        expected = "expected models that were trained from the same weights; others have no useful average"
+        remedy = "train each from one model, with encdec-train --initial_model, or use them as an ensemble"
+        raise InputError(found, expected, remedy, other.path)
 
 
 def write_derived_model(directory: ModelDirectory, output: FilePath) -> int:

@@ -150,11 +150,9 @@ def _others_alive() -> Iterator[None]:
     except tf.errors.OpError as error:
         if "Collective ops is aborted" not in str(error):
             raise
-        raise InputError(
-            "found that another worker of this training has ended",
-            "expected all workers of TF_CONFIG",
-            "see what that worker printed, and start the same command on all of them again with --resume",
-        ) from error
+        expected = "expected all workers of TF_CONFIG"
+        remedy = "see what that worker printed, and start the same command on all of them again with --resume"
+        raise InputError("found that another worker of this training has ended", expected, remedy) from error
 
 
 @functools.cache

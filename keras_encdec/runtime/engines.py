@@ -169,12 +169,10 @@ class _Worker:
 
 def died(shard: Shard) -> InputError:
     """Makes the error for a shard at which workers died repeatedly."""
-    return InputError(
-        f"found that the process at work on {shard} was killed {1 + RETRIES} times",
-        "expected enough memory for it",
-        f"look at these lines, free memory, or use fewer processes; finished shards are kept; {OWN_PROGRAM}",
-        shard.parts[0].path,
-    )
+    found = f"found that the process at work on {shard} was killed {1 + RETRIES} times"
+    expected = "expected enough memory for it"
+    remedy = f"look at these lines, free memory, or use fewer processes; finished shards are kept; {OWN_PROGRAM}"
+    return InputError(found, expected, remedy, shard.parts[0].path)
 
 
 # In a process of `LocalProcesses`: the pickled opener, and the work after the first shard has come.

@@ -85,11 +85,9 @@ class RayActors:
                 self._address or "local", log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False
             )
         except (OSError, ValueError, RuntimeError) as error:
-            raise InputError(
-                f"found no Ray cluster at {self._address or 'this machine'} ({error})",
-                "expected one to work on",
-                "start one with ray start --head, or check --ray_address",
-            ) from error
+            found = f"found no Ray cluster at {self._address or 'this machine'} ({error})"
+            expected = "expected one to work on"
+            raise InputError(found, expected, "start one with ray start --head, or check --ray_address") from error
         finally:
             # Ray sets a handler of its own, which would end a command without its message and status.
             if threading.current_thread() is threading.main_thread():
@@ -187,11 +185,9 @@ class _Actors:
 
 
 def _not_started(error: Exception) -> InputError:
-    return InputError(
-        f"found a Ray worker that does not start ({f'{error}'.strip().splitlines()[-1]})",
-        "expected the package and Python's version to be the same on all nodes",
-        "look at Ray's log",
-    )
+    found = f"found a Ray worker that does not start ({f'{error}'.strip().splitlines()[-1]})"
+    expected = "expected the package and Python's version to be the same on all nodes"
+    return InputError(found, expected, "look at Ray's log")
 
 
 class _Actor:

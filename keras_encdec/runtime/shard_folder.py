@@ -79,12 +79,10 @@ class ShardFolder:
         if record is None:
             return False
         if (record["lines"], record["sha256"]) != (shard.lines, shard.checksum):
-            raise InputError(
-                f"found that {shard} have changed since they were processed",
-                "expected the same input",
-                f"restore the input, or remove {self.path} to begin again",
-                shard.parts[0].path,
-            )
+            found = f"found that {shard} have changed since they were processed"
+            expected = "expected the same input"
+            remedy = f"restore the input, or remove {self.path} to begin again"
+            raise InputError(found, expected, remedy, shard.parts[0].path)
         return True
 
     def keep(self, shard: Shard, result: ShardResult) -> None:

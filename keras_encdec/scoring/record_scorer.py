@@ -286,12 +286,10 @@ def _one_for_each_line(reader: RecordReader[Record], records: Iterable[Record]) 
         count += 1
         yield record
     if count != lines.line_number - before:
-        raise InputError(
-            f"found {count:,} records of {type(reader).__name__} for {lines.line_number - before:,} lines",
-            "expected one record for each line",
-            "yield one for blank lines and comments, too, such as that of malformed_record",
-            lines.path,
-        )
+        found = f"found {count:,} records of {type(reader).__name__} for {lines.line_number - before:,} lines"
+        expected = "expected one record for each line"
+        remedy = "yield one for blank lines and comments, too, such as that of malformed_record"
+        raise InputError(found, expected, remedy, lines.path)
 
 
 def write_scores(

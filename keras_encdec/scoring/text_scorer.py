@@ -43,12 +43,10 @@ class TextScorer:
     def __init__(self, directory: ModelDirectory | str | os.PathLike[str], dtype: str | None = None) -> None:
         self.directory = ModelDirectory.open(directory)
         if self.directory.model is None:
-            raise InputError(
-                "found a model directory that was loaded without its weights",
-                "expected the weights, to score with",
-                "load it with ModelDirectory.load(path, weights=True)",
-                self.directory.path,
-            )
+            found = "found a model directory that was loaded without its weights"
+            expected = "expected the weights, to score with"
+            remedy = "load it with ModelDirectory.load(path, weights=True)"
+            raise InputError(found, expected, remedy, self.directory.path)
         self._scorer = Scorer(self.directory.model, dtype)
         self._is_borrowed = False
 

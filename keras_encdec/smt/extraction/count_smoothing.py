@@ -110,11 +110,9 @@ def _kneser_ney_discounts(pairs_by_count: Float32) -> Float32:
     for count in (1, 2, 3):
         if not pairs_by_count[count]:
             times = ("once", "twice", "three times")[count - 1]
-            raise InputError(
-                f"found no phrase pair that was extracted {times}",
-                "expected such pairs, from which Kneser-Ney smoothing estimates its discounts",
-                "give more text, or use another --smoothing",
-            )
+            found = f"found no phrase pair that was extracted {times}"
+            expected = "expected such pairs, from which Kneser-Ney smoothing estimates its discounts"
+            raise InputError(found, expected, "give more text, or use another --smoothing")
     one, two, three, four = pairs_by_count[1:5]
     share = one / (one + 2 * two)
     discounts = [0, 1 - 2 * share * two / one, 2 - 3 * share * three / two, 3 - 4 * share * four / three]

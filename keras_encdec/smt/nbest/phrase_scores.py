@@ -134,11 +134,9 @@ def read_phrase_scores(
             if record.parsed is None:
                 continue
             if len(record.parsed.scores) < min_scores:
-                raise reader.lines.error(
-                    f"found {len(record.parsed.scores)} scores",
-                    f"expected at least {min_scores}",
-                    "give the table that encdec-score wrote, or the number of another score (--feature)",
-                )
+                expected = f"expected at least {min_scores}"
+                remedy = "give the table that encdec-score wrote, or the number of another score (--feature)"
+                raise reader.lines.error(f"found {len(record.parsed.scores)} scores", expected, remedy)
             if record.source != last_source:
                 last_source = record.source
                 source = " ".join(model_words(last_source))
