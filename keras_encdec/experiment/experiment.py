@@ -96,27 +96,17 @@ class StagePlan:
     def stages(self) -> list[Stage]:
         """Plans the stages of all rows, and of everything that the rows need; the last one writes `EVALUATION`."""
         lists, weights = self._baseline()
-        folders = {}
+        references = {name: self._text[name] for name in ("dev_target", "test_target")}
+        tuning, folders = self._config.tuning, {}
         for number, row in enumerate(self._config.rows):
-            nbest = {part: self._with_features(part, lists[part], row.features) for part in ("dev", "test")}
-            folders[f"row_{number}"] = self._add(
-                f"tune-{number}",
-                stage_functions.tune_row,
-                {
-                    "dev_nbest": nbest["dev"],
-                    "dev_target": self._text["dev_target"],
-                    "test_nbest": nbest["test"],
-                    "test_target": self._text["test_target"],
-                    "weights": weights,
-                },
-                {"output": f"rows/{number}"},
-                self._config.tuning.to_dict(),
-            )
-        tuning = self._config.tuning
+            nbest = {f"{part}_nbest": self._with_features(part, lists[part], row.features) for part in ("dev", "test")}
+            inputs, outputs = {**nbest, **references, "weights": weights}, {"output": f"rows/{number}"}
+            folder = self._add(f"tune-{number}", stage_functions.tune_row, inputs, outputs, tuning.to_dict())
+            folders[f"row_{number}"] = folder
         self._add(
             "evaluate",
             stage_functions.evaluate_rows,
-            {"dev_target": self._text["dev_target"], "test_target": self._text["test_target"], **folders},
+            {**references, **folders},
             {"output": EVALUATION},
             {"metric": tuning.metric, "seeds": tuning.seeds},
             reports=[self._output / name for name in RESULTS],

@@ -221,14 +221,9 @@ def check_outputs(stages: Sequence[Stage], records: str | os.PathLike[str]) -> N
             containing = written.keys() & _containing(path)
             if containing and not made & containing:
                 place = written[containing.pop()]
-                raise InputError(
-                    "found an input that is also an output"
-                    if place == path
-                    else f"found an input in the output {place}",
-                    "expected inputs that the stages neither write nor remove",
-                    "give another --output",
-                    path,
-                )
+                found = f"found an input {'that is also an output' if place == path else f'in the output {place}'}"
+                expected = "expected inputs that the stages neither write nor remove"
+                raise InputError(found, expected, "give another --output", path)
         made |= {os.path.realpath(path) for path in stage.outputs.values()}
     outputs = [(stage.name, name, path) for stage in stages for name, path in stage.outputs.items()]
     reported = [stage for stage in stages if (pathlib.Path(records) / f"{stage.name}.json").exists()]
