@@ -125,7 +125,7 @@ def _shares(number: int) -> list[list[int]]:
     return [usable[start:end] or [usable[start]] for start, end in itertools.pairwise(bounds)]
 
 
-class _Worker:
+class _Worker(contextlib.AbstractContextManager["_Worker"]):
     """A process that processes shards, one at a time, and is replaced when it dies.
 
     Its libraries start a thread for each of the processors that it may use.
@@ -136,9 +136,6 @@ class _Worker:
         self._process = contextlib.ExitStack()
         self._ended = False
         self._start()
-
-    def __enter__(self) -> "_Worker":
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

@@ -9,7 +9,7 @@ import pathlib
 import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import BinaryIO, Self
+from typing import BinaryIO
 
 from keras_encdec.errors import EncdecWarning, FilePath, InputError, explained, name_in_errors
 from keras_encdec.runtime.files import is_url, joined
@@ -182,7 +182,7 @@ def local_copy(url: str) -> pathlib.Path:
     return folder
 
 
-class LocalFiles:
+class LocalFiles(contextlib.AbstractContextManager["LocalFiles"]):
     """Temporary copies on this machine of remote files, for libraries and programs that read files by their paths.
 
     They are removed at the end of the `with` block.
@@ -200,9 +200,6 @@ class LocalFiles:
     def __init__(self, staged: Mapping[FilePath, pathlib.Path] | None = None) -> None:
         self._stack, self._copies = contextlib.ExitStack(), dict[str, str]()
         self._staged = {joined(url, ""): folder for url, folder in (staged or {}).items() if is_url(url)}
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *exception: object) -> None:
         self._stack.close()

@@ -10,7 +10,7 @@ import json
 import os
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import BinaryIO, Self
+from typing import BinaryIO
 
 from keras_encdec.errors import FilePath, InputError, explained
 from keras_encdec.runtime.decompression import BrokenGzip, decompressed
@@ -26,7 +26,7 @@ FORMAT = 3
 _BLOCK = 1 << 20
 
 
-class ShardFolder:
+class ShardFolder(contextlib.AbstractContextManager["ShardFolder"]):
     """The folder next to an output, local or remote, that keeps finished shards until all are done.
 
     It holds a manifest, which describes the job; a file for each shard and output; and a record for each finished
@@ -61,9 +61,6 @@ class ShardFolder:
             self.done = {record["shard"]: record for record in self._records()}
         else:
             write_file(manifest_path, (json.dumps(expected, indent=1) + "\n").encode())
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
         if kind is not None and not self.done:
