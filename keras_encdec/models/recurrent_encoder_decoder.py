@@ -141,18 +141,16 @@ class RecurrentEncoderDecoder(EncoderDecoder):
     def _character_arguments(self, number: int | None) -> dict[str, object] | None:
         """Returns the arguments of a reader or a speller of this number of characters; `None` without characters."""
         config = self.config
-        return (
-            None
-            if number is None
-            else {
-                "characters": number,
-                "units": config.character_units,
-                "cell": config.cell,
-                "layers": config.character_layers,
-                "dropout": config.dropout if config.character_dropout is None else config.character_dropout,
-                "initial_scale": config.initial_scale,
-            }
-        )
+        if number is None:
+            return None
+        return {
+            "characters": number,
+            "units": config.character_units,
+            "cell": config.cell,
+            "layers": config.character_layers,
+            "dropout": config.dropout if config.character_dropout is None else config.character_dropout,
+            "initial_scale": config.initial_scale,
+        }
 
     def call(self, inputs: Structure, training: bool | None = None) -> Structure:
         if self.config.characters == "none":
