@@ -263,9 +263,9 @@ def write_scored_lines(
                 output.write(b"\n" * started + b"\n".join(part))
             written.add(len(new_lines[0]))
             started = True
-        if lines.ended_with_newline:
-            for output in outputs:
-                output.write(b"\n")
+        # The first output ends as the input does. The last line of another may be empty, and needs its line feed.
+        for output in outputs[not lines.ended_with_newline :]:
+            output.write(b"\n")
     return written
 
 

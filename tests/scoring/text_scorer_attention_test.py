@@ -67,6 +67,9 @@ def test_alignments_of_a_file_are_written_a_line_each(model_dirs, tmp_path):
         most = hypothesis.attention[:-1].argmax(axis=1)
         assert link == " ".join(f"{i}-{j}" for j, i in enumerate(most) if i < len(hypothesis.source_words))
     assert any(link for link, _ in found)
+    (tmp_path / "pairs.tsv").write_text("\n".join(lines))
+    score_file(*arguments, on_error="keep", max_tokens=20, **with_them)
+    assert (tmp_path / "weights").read_text().count("\n") == 6, "the last line is empty, and not lost"
 
 
 @needs_one_backend

@@ -116,7 +116,7 @@ def rerank(
             file.write(mark + b"\n" * (written.count > 0) + b"\n".join(made))
             written.add(len(made))
             missing += sentence.missing
-        if lines.ended_with_newline:
+        if lines.ended_with_newline or not made[-1]:  # an empty line needs its line feed
             file.write(b"\n")
     is_text = options.format == "text"
     return RerankSummary(written.count, written.seconds, output, missing if is_text else 0, is_text)
