@@ -11,7 +11,7 @@ from keras_encdec.configuration import hyperparameter
 from keras_encdec.formats import FilePath
 from keras_encdec.formats.feature_weights import UNKNOWN_WORD_PENALTY, Weights, weights_text
 from keras_encdec.formats.phrase_table import number_of_scores
-from keras_encdec.runtime.files import check_lists, file_checksum, is_url, joined
+from keras_encdec.runtime.files import check_can_be_read_again, check_lists, file_checksum, is_url, joined
 from keras_encdec.runtime.open_output import write_file
 from keras_encdec.runtime.progress import Progress, ShowProgress
 from keras_encdec.runtime.remote_folders import StagedFolder
@@ -150,6 +150,8 @@ def tune_decoder(
     options = DecoderTuningOptions.combined(options, {name: values.pop(name) for name in own & values.keys()})
     decoding = DecodingOptions.combined(decoding, values)
     check_lists(references=references)
+    for path in (source, *references, phrase_table):
+        check_can_be_read_again(path)
     metric = CorpusMetric(options.metric, read_references(references, decoding.encoding), options.tokenize)
     if weights is None:
         weights = initial_weights(number_of_scores(phrase_table))

@@ -146,6 +146,8 @@ def test_unusable_arguments_are_reported(files):
         tuned(files, rounds=0)
     with pytest.raises(ConfigurationError, match="found references='text', expected a list of paths"):
         tune_decoder(files / "source", "text", files / "table", files / "lm", files / "out")
+    with pytest.raises(InputError, match="-: found a pipe, expected a file, because it is read more than once"):
+        tune_decoder("-", [files / "reference"], files / "table", files / "lm", files / "out")
     (files / "reference").write_text("w\n")
     with pytest.raises(InputError, match=r"found the id 1, expected ids from 0 to 0, as .*reference has 1 lines"):
         tuned(files, rounds=1)
