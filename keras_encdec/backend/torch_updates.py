@@ -121,17 +121,15 @@ def _update_adam(
     power, *bases = (ops.cast(value, variables[0].dtype) for value in (number, beta_1, beta_2))
     left_1, left_2 = (float(1 - ops.power(base, power)) for base in bases)
     kept = optimizer._momentums, optimizer._velocities
-    rows = [
-        [variable.value, *(means[optimizer._get_variable_index(variable)].value for means in kept)]
-        for variable in variables
-    ]
+    indices = [optimizer._get_variable_index(variable) for variable in variables]
+    changed = [list(variables), *([means[index] for index in indices] for means in kept)]
     # The fused function expects contiguous tensors. `contiguous` copies others only.
-    weights, means, squares = zip(*([tensor.contiguous() for tensor in row] for row in rows), strict=True)
+    weights, means, squares = updated = [[each.value.contiguous() for each in same_kind] for same_kind in changed]
     adam(
-        list(weights),
+        weights,
         [gradient.contiguous() for gradient in gradients],
-        list(means),
-        list(squares),
+        means,
+        squares,
         [],
         [torch.tensor(float(number - 1)) for _ in variables],
         fused=True,
@@ -139,16 +137,16 @@ def _update_adam(
         amsgrad=False,
         beta1=beta_1,
         beta2=beta_2,
+        # PyTorch corrects the bias with the exact differences; this puts Keras's in their place.
         lr=learning_rate * math.sqrt(left_2 / exact_2) * exact_1 / left_1,
         weight_decay=0.0,
         # Keras adds epsilon to the root of the squares before it corrects their bias.
         eps=optimizer.epsilon / math.sqrt(exact_2),
         maximize=False,
     )
-    for row, updated in zip(rows, zip(weights, means, squares, strict=True), strict=True):
-        for tensor, new in zip(row, updated, strict=True):
-            if new is not tensor:
-                tensor.copy_(new)
+    for variable, tensor in zip(sum(changed, []), sum(updated, []), strict=True):
+        if tensor is not variable.value:
+            variable.value.copy_(tensor)
 
 
 def _update_sgd(

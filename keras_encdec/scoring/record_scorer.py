@@ -264,7 +264,7 @@ def write_scored_lines(
             written.add(len(new_lines[0]))
             started = True
         # The first output ends as the input does. The last line of another may be empty, and needs its line feed.
-        for output in outputs[not lines.ended_with_newline :]:
+        for output in outputs if lines.ended_with_newline else outputs[1:]:
             output.write(b"\n")
     return written
 

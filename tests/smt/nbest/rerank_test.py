@@ -184,6 +184,8 @@ def test_an_absurd_id_is_an_error_and_not_a_file_of_empty_lines(files, before):
         ranked(files, format="text")
     assert os.listdir(files / "out") == []
     assert ranked(files).endswith(line.encode()), "sorting needs no empty lines"
+    (files / "nbest").write_text("1000000 ||| x  ||| LM0= 1 TM0= 0 0 ||| 9")
+    assert ranked(files, format="text") == b"\n" * 1_000_000 + b"x"
     (files / "nbest").write_text("1000000 |||  ||| LM0= 1 TM0= 0 0 ||| 9")
     assert ranked(files, format="text") == b"\n" * 1_000_001, "the last sentence has an empty line, too"
 
