@@ -15,10 +15,10 @@ from keras_encdec.layers.gru import GRU as GRU
 from keras_encdec.layers.gru import ContextGRUCell as ContextGRUCell
 from keras_encdec.layers.gru import GRUCell as GRUCell
 from keras_encdec.layers.initializers import LeftSingularVectors as LeftSingularVectors
+from keras_encdec.layers.recurrence import RecurrentStep as RecurrentStep
 from keras_encdec.layers.recurrence import run_recurrence as run_recurrence
 from keras_encdec.layers.recurrent_cell import LSTMCell as LSTMCell
 from keras_encdec.layers.recurrent_cell import RecurrentCell as RecurrentCell
-from keras_encdec.layers.recurrent_cell import RecurrentStep as RecurrentStep
 from keras_encdec.layers.recurrent_cell import RNNCell as RNNCell
 from keras_encdec.layers.recurrent_cell import cell_names as cell_names
 from keras_encdec.layers.recurrent_cell import recurrent_cell_class as recurrent_cell_class

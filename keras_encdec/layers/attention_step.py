@@ -10,7 +10,7 @@ from keras_encdec.backend.gradients import product, summed_product
 from keras_encdec.backend.operations import wide_dtype
 from keras_encdec.backend.types import Shape, State, Structure, Tensor
 from keras_encdec.layers.initializers import fresh
-from keras_encdec.layers.recurrent_cell import RecurrentStep
+from keras_encdec.layers.recurrence import RecurrentStep
 
 
 class AttentionScore(keras.layers.Layer):

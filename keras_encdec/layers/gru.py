@@ -7,8 +7,8 @@ from keras_encdec.backend.gradients import summed_product
 from keras_encdec.backend.operations import as_tensor
 from keras_encdec.backend.types import Shape, State, Structure, Tensor
 from keras_encdec.layers.initializers import LeftSingularVectors, checked_size, fresh
-from keras_encdec.layers.recurrence import run_recurrence
-from keras_encdec.layers.recurrent_cell import RecurrentCell, RecurrentStep, register_cell
+from keras_encdec.layers.recurrence import RecurrentStep, run_recurrence
+from keras_encdec.layers.recurrent_cell import RecurrentCell, register_cell
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")

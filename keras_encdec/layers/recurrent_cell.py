@@ -1,4 +1,4 @@
-"""Recurrent cells: the base classes of cells and of their steps, the registry, the plain cell and the LSTM."""
+"""Recurrent cells: their base class, the registry, the plain cell and the LSTM."""
 
 from collections.abc import Callable, Iterator
 from typing import ClassVar
@@ -7,69 +7,11 @@ import keras
 from keras import ops
 
 from keras_encdec.architectures.configurations import CELLS
-from keras_encdec.backend.gradients import product, summed_product
+from keras_encdec.backend.gradients import product
 from keras_encdec.backend.operations import as_tensor
 from keras_encdec.backend.types import Shape, State, Structure, Tensor
-from keras_encdec.errors import not_defined
 from keras_encdec.layers.initializers import checked_size, fresh, published_normal
-
-
-class RecurrentStep:
-    """Base of steps with a hand-written gradient.
-
-    Automatic differentiation computes the gradient of the recurrent matrix at each step, a product of `batch` rows, and
-    adds up the gradients of all steps. Here `backward` returns only the two factors of that product, and
-    `parameter_gradients` multiplies the factors of all steps at once. `benchmarks/recurrence.py` measures the benefit.
-    Where speed does not matter, a plain function `step(inputs_t, state, parameters) -> state` is enough.
-
-    A subclass defines `forward` and `backward`, and, unless its only parameter is one matrix, `parameter_gradients`.
-    They must use only the tensors in their arguments: other tensors and variables would get no gradient.
-    """
-
-    def __call__(self, inputs_t: Structure, state: Structure, parameters: Structure) -> Structure:
-        """Returns the new state, without the tensors for `backward`."""
-        return self.forward(inputs_t, state, parameters)[0]
-
-    def forward(self, inputs_t: Structure, state: Structure, parameters: Structure) -> tuple[Structure, Structure]:
-        """Takes one step.
-
-        Args:
-            inputs_t: structure of tensors `(batch, ...)`.
-            state: structure of tensors `(batch, ...)`.
-            parameters: structure of tensors.
-
-        Returns:
-            tuple: the new state, and a structure of tensors for `backward`.
-        """
-        raise not_defined(self, "forward")
-
-    def backward(
-        self, d_state: Structure, state: Structure, saved: Structure, parameters: Structure
-    ) -> tuple[Structure, Structure, Structure]:
-        """Computes the gradients of one step.
-
-        Args:
-            d_state: gradient of the new state, in its structure, with `None` for tensors without a float dtype.
-            state: the state before the step.
-            saved: the tensors that `forward` returned for this step.
-            parameters: structure of tensors.
-
-        Returns:
-            tuple: the gradients of the inputs and of the state before the step, in their structures, with `None` for
-            tensors without a float dtype; and a structure of tensors `(batch, ...)` for `parameter_gradients`.
-        """
-        raise not_defined(self, "backward")
-
-    def parameter_gradients(self, factors: Structure) -> Structure:
-        """Computes the gradients of the parameters, summed over all steps; here that of the only one, a matrix.
-
-        Args:
-            factors: the factors that `backward` returned, of all steps, each tensor `(time, batch, ...)`.
-
-        Returns:
-            the gradients in the structure of the parameters, with `None` for tensors without a float dtype.
-        """
-        return [summed_product(*factors)]
+from keras_encdec.layers.recurrence import RecurrentStep
 
 
 class RecurrentCell(keras.layers.Layer):

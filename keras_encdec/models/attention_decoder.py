@@ -9,8 +9,7 @@ from keras_encdec.backend.operations import as_tensor, with_table_rows
 from keras_encdec.backend.types import Encoded, Memory, Shape, State, Tensor
 from keras_encdec.layers.attention import attention_class
 from keras_encdec.layers.attention_step import InputFeedingStep, WithoutGradient
-from keras_encdec.layers.recurrence import run_recurrence
-from keras_encdec.layers.recurrent_cell import RecurrentStep
+from keras_encdec.layers.recurrence import RecurrentStep, run_recurrence
 from keras_encdec.models.characters import Speller
 from keras_encdec.models.contract import TensorSpec
 from keras_encdec.models.recurrent_decoder import RecurrentDecoder, all_steps, one_step
