@@ -179,12 +179,12 @@ def onednn_matmul() -> contextlib.AbstractContextManager[object]:
     return _OneDNNProducts() if _AVAILABLE and not is_from_intel() else contextlib.nullcontext()
 
 
-def _available() -> bool:
-    x86 = platform.machine().lower() in ("x86_64", "amd64")
-    return x86 and torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+def onednn_is_available() -> bool:
+    """Returns whether PyTorch has oneDNN, for processors with the instructions of Intel and AMD."""
+    return platform.machine().lower() in ("x86_64", "amd64") and torch.backends.mkldnn.is_available()
 
 
-_AVAILABLE = _available()
+_AVAILABLE = onednn_is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 class _OneDNNProducts(_Products):

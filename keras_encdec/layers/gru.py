@@ -7,7 +7,7 @@ from keras_encdec.backend.gradients import summed_product
 from keras_encdec.backend.operations import as_tensor
 from keras_encdec.backend.types import Shape, State, Structure, Tensor
 from keras_encdec.layers.initializers import LeftSingularVectors, checked_size, fresh
-from keras_encdec.layers.recurrence import RecurrentStep, run_recurrence
+from keras_encdec.layers.recurrence import RecurrentStep
 from keras_encdec.layers.recurrent_cell import RecurrentCell, register_cell
 
 
@@ -93,12 +93,9 @@ class GRU(keras.layers.Layer):
             [initial_state] = initial_state
         if self.go_backwards:
             inputs, mask = ops.flip(inputs, axis=1), self._flip_mask(mask)
-        cell = self.cell
-        states = run_recurrence(
-            cell.step, cell.project_inputs(inputs), {"hidden": initial_state}, cell.parameters(), mask
-        )["hidden"]
-        outputs = states if self.return_sequences else states[:, -1]
-        return (outputs, states[:, -1]) if self.return_state else outputs
+        states, last = self.cell.run(inputs, {"hidden": initial_state}, mask)
+        outputs = states if self.return_sequences else last["hidden"]
+        return (outputs, last["hidden"]) if self.return_state else outputs
 
     def compute_mask(self, inputs: Tensor, previous_mask: Tensor) -> Tensor:
         mask = previous_mask if self.return_sequences else None

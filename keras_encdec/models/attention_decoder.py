@@ -12,7 +12,7 @@ from keras_encdec.layers.attention_step import InputFeedingStep, WithoutGradient
 from keras_encdec.layers.recurrence import RecurrentStep, run_recurrence
 from keras_encdec.models.characters import Speller
 from keras_encdec.models.contract import TensorSpec
-from keras_encdec.models.recurrent_decoder import RecurrentDecoder, all_steps, one_step
+from keras_encdec.models.recurrent_decoder import RecurrentDecoder
 from keras_encdec.models.recurrent_layers import dense, uniform
 
 
@@ -149,7 +149,7 @@ class AttentionDecoder(RecurrentDecoder):
         addend = self.take_memory(memory["projected_summary"], rows, source_of_row) if self.summary else 0
         if self.input_feeding:
             addend = addend + self.feeding(self.input_dropout(state["attentional"]))
-        new = self.through_layers(previous, state, addend, one_step)
+        new = self.one_step(previous, state, addend)
         return {**new, **self._attend_one_step(new[self._last_hidden], state, memory, source_of_row)}
 
     def features(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> Tensor:
@@ -163,7 +163,7 @@ class AttentionDecoder(RecurrentDecoder):
         if self.input_feeding:
             states = self._fed(previous, state, memory, addend, training)
         else:
-            states = self.through_layers(previous, state, addend, all_steps)
+            states = {self._last_hidden: self.all_steps(previous, state, addend)}
             steps = ops.arange(ops.shape(previous)[1], dtype="int32")
             positions = ops.broadcast_to(steps, ops.shape(previous))
             attended = self._attend_all_steps(states[self._last_hidden], memory, positions)

@@ -8,7 +8,6 @@ from keras import ops
 from keras_encdec.backend.types import Encoded, Memory, Shape, State, Tensor
 from keras_encdec.layers.dropout import Dropout
 from keras_encdec.layers.factorized_embedding import FactorizedEmbedding
-from keras_encdec.layers.recurrence import run_recurrence
 from keras_encdec.models.log_probs import SPECIAL_IDS, sequence_log_probs, token_log_probs
 from keras_encdec.models.recurrent_decoder import RecurrentDecoder
 from keras_encdec.models.recurrent_layers import dense, recurrent_cell, uniform
@@ -86,10 +85,8 @@ class CharacterReader(keras.layers.Layer):
         mask = ops.not_equal(ids, 0)
         inputs, rows = self.embedding(ids), ops.shape(ids)[0]
         for cell in self.cells:
-            projected = cell.project_inputs(self.input_dropout(inputs))
-            inputs = run_recurrence(cell.step, projected, cell.initial_state(rows), cell.parameters(), mask)["hidden"]
-        last = inputs[:, -1]
-        return last if self.projection is None else self.projection(last)
+            inputs, last = cell.run(self.input_dropout(inputs), cell.initial_state(rows), mask)
+        return last["hidden"] if self.projection is None else self.projection(last["hidden"])
 
     def read(self, groups: Sequence[Tensor], training: bool | None = None) -> Tensor:
         """Computes the vectors of words in groups of similar length.

@@ -1,13 +1,11 @@
 """Decoder of stacked recurrent layers."""
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
 from keras_encdec.backend.types import Encoded, Memory, Shape, State, Tensor
-from keras_encdec.layers.recurrence import run_recurrence
 from keras_encdec.layers.recurrent_cell import RecurrentCell
 from keras_encdec.models.contract import Decoder, TensorSpec
 from keras_encdec.models.recurrent_layers import RecurrentLayers, dense, recurrent_cell
@@ -108,7 +106,7 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
     def advance(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> State:
         rows = ops.shape(previous)[0]
         projected_summary = self.take_memory(memory["projected_summary"], rows, source_of_row) if self.summary else 0
-        return self.through_layers(previous, state, projected_summary, one_step)
+        return self.one_step(previous, state, projected_summary)
 
     def features(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> Tensor:
         return self.input_dropout(state[f"hidden_{self.layers}"])
@@ -121,12 +119,12 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
             classes["decoder layer 1"].extend(self.context.weights)
         return classes
 
-    # Faster than in the base class: runs layer by layer, and projects the inputs of all steps at once.
+    # Faster than in the base class: runs layer by layer, all steps at once.
     def call(self, previous: Tensor, encoded: Encoded) -> Tensor:
         state, memory = self.start(encoded)
         projected_summary = ops.expand_dims(memory["projected_summary"], 1) if self.summary else 0
-        states = self.through_layers(previous, state, projected_summary, all_steps)
-        return self.logits(self.features(previous, states, memory))
+        hidden = self.all_steps(previous, state, projected_summary)
+        return self.logits(self.features(previous, {f"hidden_{self.layers}": hidden}, memory))
 
     def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
         symbols = {
@@ -159,17 +157,13 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
             return looked_up(tables[0], previous)
         return self.cells[0].project_inputs(self.input_dropout(self.embedded(previous)))
 
-    def through_layers(self, previous: Tensor, state: State, addend: Tensor | int, run: Callable[..., State]) -> State:
-        """Computes the new states of all layers.
+    def one_step(self, previous: Tensor, state: State, addend: Tensor | int) -> State:
+        """Computes the states of all layers after one step.
 
         Args:
-            previous: integer tensor, the words before one step, `(batch,)`, or before all steps, `(batch, time)`.
-            state: dict of tensors, before these steps.
+            previous: integer tensor `(batch,)`: the words before the step.
+            state: dict of tensors: the states before the step.
             addend: float tensor, added to the projected inputs of the first layer; 0 for nothing.
-            run: `one_step` or `all_steps`.
-
-        Returns:
-            dict of tensors: the states of the one step, or of all steps.
         """
         new: State = {}
         inputs: Tensor = None
@@ -178,17 +172,22 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
                 projected = self.projected(previous) + addend
             else:
                 projected = cell.project_inputs(self.input_dropout(inputs))
-            states = run(cell, projected, {part: state[f"{part}_{number}"] for part in cell.state_widths})
+            states = cell.step(projected, self._state_of_layer(number, state), cell.parameters())
             inputs = states["hidden"]
             new.update({f"{part}_{number}": tensor for part, tensor in states.items()})
         return new
 
+    def all_steps(self, previous: Tensor, state: State, addend: Tensor | int) -> Tensor:
+        """Computes h_t^(L) of all steps, `(batch, time, units)`; see `one_step`."""
+        first, *others = self.cells
+        start = self._state_of_layer(1, state)
+        if tables_in_use(self) or self.summary:
+            hidden, _ = first.run_projected(self.projected(previous) + addend, start)
+        else:
+            hidden, _ = first.run(self.input_dropout(self.embedded(previous)), start)
+        for number, cell in enumerate(others, start=2):
+            hidden, _ = cell.run(self.input_dropout(hidden), self._state_of_layer(number, state))
+        return hidden
 
-def one_step(cell: RecurrentCell, inputs: Tensor, state: State) -> State:
-    """Computes the state of a cell after one step, of projected inputs `(batch, width)`."""
-    return cell.step(inputs, state, cell.parameters())
-
-
-def all_steps(cell: RecurrentCell, inputs: Tensor, state: State) -> State:
-    """Computes the states of a cell after every step, of projected inputs `(batch, time, width)`."""
-    return run_recurrence(cell.step, inputs, state, cell.parameters())
+    def _state_of_layer(self, number: int, state: State) -> State:
+        return {part: state[f"{part}_{number}"] for part in self.cells[0].state_widths}

@@ -1,13 +1,12 @@
 """The encoder of stacked recurrent layers, in one direction or in both."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import keras
 from keras import ops
 
 from keras_encdec.backend.types import Encoded, Shape, State, Tensor
-from keras_encdec.layers.recurrence import run_recurrence
 from keras_encdec.layers.recurrent_cell import RecurrentCell
 from keras_encdec.models.characters import CharacterReader
 from keras_encdec.models.contract import Encoder, TensorSpec
@@ -137,17 +136,17 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
     def call(self, source: Tensor, rare: Tensor | None = None) -> Encoded:
         mask = ops.not_equal(source, 0)
         words = words_reversed(source, mask) if self.reverse_source else source
-        tables = tables_in_use(self)
+        tables, first = tables_in_use(self), self.cells[0][0].initial_state(ops.shape(source)[0])
         inputs: Tensor = None if tables else self._embedded(words, rare)
         encoded = {}
         for number, cells in enumerate(self.cells, start=1):
-            # A second cell in a layer reads from right to left: in direction 1.
             if number == 1 and tables:
                 projected = [looked_up(table, in_direction(words, i)) for i, table in enumerate(tables)]
+                outputs, last = _run_layer([cell.run_projected for cell in cells], projected, first, mask)
             else:
                 inputs = self.input_dropout(inputs)
-                projected = [cell.project_inputs(in_direction(inputs, i)) for i, cell in enumerate(cells)]
-            outputs, last = self._run_layer(cells, projected, mask)
+                read = [in_direction(inputs, i) for i in range(len(cells))]
+                outputs, last = _run_layer([cell.run for cell in cells], read, first, mask)
             if self.bidirectional != "none" and not self.summary:
                 projections = zip(last.items(), self.projections[number - 1], strict=True)
                 last = {part: projection(state) for (part, state), projection in projections}
@@ -168,31 +167,6 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
         is_rare = source >= self.vocabulary_size
         rows = ops.where(is_rare, source - (self.vocabulary_size - 1), 0)
         return self.embedding(ops.where(is_rare, 0, source)) + ops.take(rare, rows, axis=0)
-
-    def _run_layer(
-        self, cells: Sequence[RecurrentCell], projected: Sequence[Tensor], mask: Tensor
-    ) -> tuple[Sequence[Tensor], State]:
-        """Returns the outputs of each cell of a layer, and the last states of all cells, side by side; see `_run`."""
-        runs = [self._run(*pair, mask, i) for i, pair in enumerate(zip(cells, projected, strict=True))]
-        outputs, lasts = zip(*runs, strict=True)
-        # Restores the cell's order, as a loop may change the order of a dict.
-        parts = cells[0].state_widths
-        return outputs, {part: ops.concatenate([state[part] for state in lasts], axis=-1) for part in parts}
-
-    def _run(self, cell: RecurrentCell, projected: Tensor, mask: Tensor, direction: int) -> tuple[Tensor, State]:
-        """Computes the outputs `(batch, time, units)` and the last state of a cell.
-
-        Args:
-            cell: RecurrentCell.
-            projected: float tensor `(batch, time, gates * units)`, in the order in which the cell reads.
-            mask: boolean tensor `(batch, time)`, in the order of the source.
-            direction: see `in_direction`.
-        """
-        first = cell.initial_state(ops.shape(projected)[0])
-        # From right to left, padding comes first, and leaves the state at zero.
-        states = run_recurrence(cell.step, projected, first, cell.parameters(), in_direction(mask, direction))
-        last = {part: state[:, -1] for part, state in states.items()}
-        return in_direction(states["hidden"], direction), last
 
     @property
     def first_cells(self) -> list[RecurrentCell]:
@@ -230,6 +204,29 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
         names = "bidirectional", "reverse_source", "annotations"
         reader = {} if self.reader_arguments is None else {"reader": self.reader_arguments}
         return {**super().get_config(), **{name: getattr(self, name) for name in names}, **reader}
+
+
+def _run_layer(
+    runs: Iterable[Callable[[Tensor, State, Tensor], tuple[Tensor, State]]],
+    inputs: Iterable[Tensor],
+    first: State,
+    mask: Tensor,
+) -> tuple[list[Tensor], State]:
+    """Returns the outputs of each cell of a layer, and the last states of all cells, side by side.
+
+    Args:
+        runs: `run` or `run_projected` of each cell. The second cell reads from right to left.
+        inputs: float tensor `(batch, time, ...)` for each cell, in the order in which it reads.
+        first: dict of tensors: the state of each cell before the first step, all zeros.
+        mask: boolean tensor `(batch, time)`, in the order of the source.
+    """
+    outputs, lasts = [], []
+    for direction, (run, read) in enumerate(zip(runs, inputs, strict=True)):
+        # From right to left, padding comes first, and leaves the state at zero.
+        states, last = run(read, first, in_direction(mask, direction))
+        outputs.append(in_direction(states, direction))
+        lasts.append(last)
+    return outputs, {part: ops.concatenate([last[part] for last in lasts], axis=-1) for part in first}
 
 
 def in_direction(tensor: Tensor, direction: int) -> Tensor:

@@ -24,11 +24,18 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from keras_encdec.backend import torch_lstm
 from keras_encdec.backend.cuda_graphs import NumbersOnDevice
 
 SIZES = {"units": 4, "embedding_dim": 3}
 ATTENTION = {"attention": "local_p", "bidirectional": "none", "layers": 2, **SIZES}
 needs_gpu = pytest.mark.skipif(not torch_on_cuda(), reason="no GPU")
+
+
+@pytest.fixture(autouse=True)
+def as_on_a_gpu(monkeypatch):
+    """Without the operation for CPUs, which looks at the padding first."""
+    monkeypatch.setattr(torch_lstm, "onednn_is_available", lambda: False)
 
 
 def phrase_model(dropout=0.0):

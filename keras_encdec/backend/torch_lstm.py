@@ -1,0 +1,121 @@
+"""The LSTM of PyTorch on a CPU, where oneDNN computes all steps, and all their gradients, in one operation.
+
+This module imports torch. Only functions that run under PyTorch import it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.autograd.function import once_differentiable
+
+from keras_encdec.backend.torch_products import int8_is_active, onednn_is_available
+
+# The operation takes the gates in the order i, f, g, o. The same exchange leads back.
+_ORDER = (0, 1, 3, 2)
+# Sums of the gates at a masked step: they close the input gate and open the forget gate, so that c stays as it is.
+_FROZEN = (-1e6, 1e6, 0.0, 0.0)
+# Copying this number of weights to the layout of the operation takes as long as it saves for each step, and for each
+# element of h at a step (measured with 200 to 1,000 units, 1 to 256 rows and AVX-512).
+_WEIGHTS_PER_STEP, _WEIGHTS_PER_ELEMENT = 50_000, 2
+
+
+def onednn_lstm(
+    inputs: torch.Tensor,
+    hidden: torch.Tensor,
+    cell: torch.Tensor,
+    weights: Sequence[torch.Tensor],
+    mask: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None:
+    """Computes an LSTM as `LSTMCell.run` does, if oneDNN can and is likely to be faster than step by step.
+
+    It can in float32, if the padding of every sequence follows its steps; or precedes them and the first state is a
+    constant zero. Gradients of gradients are not computed.
+
+    Args:
+        inputs: float tensor `(batch, time, features)`.
+        hidden: float tensor `(batch, units)`: h before the first step.
+        cell: float tensor `(batch, units)`: c before the first step.
+        weights: W `(features, 4 * units)`, U `(units, 4 * units)` and b `(4 * units,)` of the gates i, f, o, g.
+        mask: boolean tensor `(batch, time)`, false on padding. Defaults to `None`: no padding.
+
+    Returns:
+        tuple: h after every step, `(batch, time, units)`, and the last h and c, `(batch, units)`; or `None`.
+    """
+    if not _is_faster(inputs, cell) or not all(_is_float32(tensor) for tensor in (inputs, hidden, cell, *weights)):
+        return None
+    if mask is None or bool(mask.all()):
+        outputs, hidden, cell = _lstm(inputs, hidden, cell, weights)
+        return outputs, hidden, cell
+    steps, lengths = torch.arange(mask.shape[1]), mask.sum(1, keepdim=True)
+    if torch.equal(mask, steps < lengths):
+        outputs, _, last_cell = _lstm(inputs, hidden, cell, weights, ~mask)
+        last = outputs.take_along_dim((lengths - 1).clamp_min(0)[:, :, None], 1)
+        last = torch.where(lengths[:, :, None] > 0, last, hidden[:, None])
+        return torch.where(mask[:, :, None], outputs, last), last[:, 0], last_cell
+    if torch.equal(mask, steps >= mask.shape[1] - lengths) and _is_constant_zero(hidden) and _is_constant_zero(cell):
+        return _lstm(inputs, hidden, cell, weights, ~mask)
+    return None
+
+
+def _is_faster(inputs: torch.Tensor, cell: torch.Tensor) -> bool:
+    """Returns whether the operation saves more time than copying the weights to its layout takes."""
+    if not (inputs.is_cpu and inputs.numel() and onednn_is_available()) or int8_is_active():
+        return False
+    (_, time, features), units = inputs.shape, cell.shape[1]
+    saved = time * (_WEIGHTS_PER_STEP + _WEIGHTS_PER_ELEMENT * cell.numel())
+    return units * (features + units) < saved
+
+
+def _is_float32(tensor: torch.Tensor) -> bool:
+    return tensor.dtype == torch.float32
+
+
+def _is_constant_zero(tensor: torch.Tensor) -> bool:
+    return not (tensor.requires_grad or bool(tensor.any()))
+
+
+def _lstm(
+    inputs: torch.Tensor,
+    hidden: torch.Tensor,
+    cell: torch.Tensor,
+    weights: Sequence[torch.Tensor],
+    padding: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Computes h of all steps and the last h and c. At padding c stays as it is; h does not."""
+    kernel, recurrent_kernel, bias = weights
+    if padding is not None:  # one more feature, whose weights are `_FROZEN`
+        inputs = torch.cat([inputs, padding.to(inputs.dtype)[:, :, None]], -1)
+    bias = bias.unflatten(0, (4, -1))[list(_ORDER)].flatten()
+    parameters = [
+        _Transposed.apply(kernel, padding is not None),
+        _Transposed.apply(recurrent_kernel, False),
+        bias,
+        torch.zeros_like(bias),
+    ]
+    state = hidden[None].contiguous(), cell[None].contiguous()
+    outputs, hidden, cell = torch.lstm(
+        inputs, state, parameters, True, 1, 0.0, torch.is_grad_enabled(), bidirectional=False, batch_first=True
+    )
+    return outputs, hidden[0], cell[0]
+
+
+class _Transposed(torch.autograd.Function):
+    """Lays out the weights of all gates as the operation reads them: `(4 * units, features)`, without slow copies."""
+
+    @staticmethod
+    def forward(context: Any, matrix: torch.Tensor, with_frozen: bool) -> torch.Tensor:
+        context.features = features = len(matrix)
+        transposed = matrix.new_empty(4, matrix.shape[1] // 4, features + with_frozen)
+        gates = matrix.chunk(4, 1)
+        for position, gate in enumerate(_ORDER):
+            transposed[position, :, :features] = gates[gate].t()
+        if with_frozen:
+            transposed[:, :, features] = matrix.new_tensor(_FROZEN)[:, None]
+        return transposed.flatten(0, 1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(context: Any, upstream: torch.Tensor) -> tuple[torch.Tensor, None]:
+        gates = upstream[:, : context.features].chunk(4)
+        return torch.cat([gates[gate].t() for gate in _ORDER], 1), None
