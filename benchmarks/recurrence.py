@@ -5,6 +5,9 @@
 For each cell and number of steps, a compiled function (by XLA; PyTorch runs step by step) computes the states and all
 gradients, alternately with the cell's `RecurrentStep` and with the same step as a plain function. The ratio is the time
 of automatic differentiation over that of the hand-written gradient: above 1.03, the latter is worth keeping.
+
+Under PyTorch, an LSTM is also timed as `LSTMCell.run` computes it, in one operation where that is likely to be faster,
+and step by step. A ratio of 1.00 means that `run` went step by step, too.
 """
 
 import argparse
@@ -14,6 +17,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_encdec.backend.startup import keep_freed_memory
 from keras_encdec.layers import ContextGRUCell, GRUCell, LSTMCell, RNNCell, run_recurrence
 
 CELLS = {
@@ -70,6 +74,24 @@ def parameters_of(cell, batch):
     return cell.parameters()
 
 
+def lstms(units, batch, steps):
+    """Returns functions that compute an LSTM and all its gradients under PyTorch: by `run`, and step by step."""
+    import torch
+
+    keep_freed_memory()  # as all commands do
+    cell = LSTMCell(units)
+    cell.build((None, units))
+    inputs = torch.tensor(np.random.default_rng(0).normal(size=(batch, steps, units)).astype("float32"))
+    tensors = [inputs.requires_grad_(), *(weight.value for weight in cell.weights)]
+
+    def gradients(run):
+        outputs, _ = run(inputs, cell.initial_state(batch))
+        return torch.autograd.grad(outputs.square().sum(), tensors)
+
+    step_by_step = lambda inputs, state: cell.run_projected(cell.project_inputs(inputs), state)  # noqa: E731
+    return [lambda: gradients(cell.run), lambda: gradients(step_by_step)]
+
+
 def seconds(calls, repeat):
     """Returns the minimum and median seconds of each call; the calls alternate."""
     for call in calls:
@@ -108,12 +130,20 @@ def main():
                 with_gradients(lambda *tensors, step=step: total(step, *tensors), arguments)
                 for step in (cell.step, lambda *now, cell=cell: cell.step(*now))
             ]
-            least, median = 1000 * np.array(seconds(calls, options.repeat))
-            print(
-                f"{name:18}{steps:4} steps   hand-written {least[0]:7.1f} ({median[0]:7.1f})   "
-                f"automatic {least[1]:7.1f} ({median[1]:7.1f})   ratio {least[1] / least[0]:.2f}",
-                flush=True,
-            )
+            show(name, steps, ("hand-written", "automatic"), seconds(calls, options.repeat))
+        if keras.backend.backend() == "torch" and "lstm" in options.cells:
+            times = seconds(lstms(options.units, options.batch, steps), options.repeat)
+            show("lstm with inputs", steps, ("as it is run", "step by step"), times)
+
+
+def show(name, steps, ways, times):
+    """Prints the times of two ways, and their ratio."""
+    least, median = 1000 * np.array(times)
+    print(
+        f"{name:18}{steps:4} steps   {ways[0]} {least[0]:7.1f} ({median[0]:7.1f})   "
+        f"{ways[1]} {least[1]:7.1f} ({median[1]:7.1f})   ratio {least[1] / least[0]:.2f}",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

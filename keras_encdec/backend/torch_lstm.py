@@ -15,9 +15,9 @@ from keras_encdec.backend.torch_products import int8_is_active, onednn_is_availa
 _ORDER = (0, 1, 3, 2)
 # Sums of the gates at a masked step: they close the input gate and open the forget gate, so that c stays as it is.
 _FROZEN = (-1e6, 1e6, 0.0, 0.0)
-# Copying this number of weights to the layout of the operation takes as long as it saves for each step, and for each
-# element of h at a step (measured with 200 to 1,000 units, 1 to 256 rows and AVX-512).
-_WEIGHTS_PER_STEP, _WEIGHTS_PER_ELEMENT = 50_000, 2
+# How many weights can be copied to the layout of the operation in the time that it saves for each step, and for each
+# element of h at a step. `benchmarks/recurrence.py` measures the benefit; here with 256 to 1,000 units, and AVX-512.
+_WEIGHTS_PER_STEP, _WEIGHTS_PER_ELEMENT = 50_000, 1.8
 
 
 def onednn_lstm(
@@ -45,8 +45,7 @@ def onednn_lstm(
     if not _is_faster(inputs, cell) or not all(_is_float32(tensor) for tensor in (inputs, hidden, cell, *weights)):
         return None
     if mask is None or bool(mask.all()):
-        outputs, hidden, cell = _lstm(inputs, hidden, cell, weights)
-        return outputs, hidden, cell
+        return _lstm(inputs, hidden, cell, weights)
     steps, lengths = torch.arange(mask.shape[1]), mask.sum(1, keepdim=True)
     if torch.equal(mask, steps < lengths):
         outputs, _, last_cell = _lstm(inputs, hidden, cell, weights, ~mask)
