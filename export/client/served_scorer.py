@@ -14,6 +14,9 @@ from keras_encdec.formats.pair_format import WordPair
 from keras_encdec.runtime.metrics import measured_request
 from keras_encdec.scoring.pair_scorer import PairScores
 
+# The log-probability of a token that is certain may be rounded to a number of up to this size.
+_ROUNDING = 1e-3
+
 
 class ServedScorer:
     """A PairScorer that calls a model on a server. It reads the same words as `TextScorer`.
@@ -83,8 +86,8 @@ class ServedScorer:
             _check_shape(name, outputs.get(name, np.zeros(0)), len(pairs))
         counts = _counts(outputs["unknown_count"]) if unknown_count else []
         if not token_log_probs:
-            return PairScores(_finite("log_prob", outputs), unknown_count=counts)
-        rows = zip(_finite("token_log_probs", outputs), outputs["token_count"].tolist(), strict=True)
+            return PairScores(_checked_log_probs("log_prob", outputs), unknown_count=counts)
+        rows = zip(_checked_log_probs("token_log_probs", outputs), outputs["token_count"].tolist(), strict=True)
         tokens = [row[: _checked_count(count, len(row))] for row, count in rows]
         return PairScores(np.array([row.sum() for row in tokens]), tokens, counts)
 
@@ -147,9 +150,11 @@ def _checked_count(count: int, width: int) -> int:
     return count
 
 
-def _finite(name: str, outputs: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Converts an output to a float64 array. Raises ServerError for a number that is not finite."""
+def _checked_log_probs(name: str, outputs: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Converts an output to a float64 array. Raises ServerError for a number that is not a log-probability."""
     values = outputs[name].astype(np.float32).astype(np.float64)
     if not np.isfinite(values).all():
         raise ServerError("INTERNAL", f"a {name} that is not a number")
+    if (values > _ROUNDING).any():
+        raise ServerError("INTERNAL", f"a {name} of {values.max():.6g}, more than 0")
     return values

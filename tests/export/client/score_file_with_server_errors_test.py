@@ -165,6 +165,8 @@ def test_scores_and_counts_that_cannot_be_are_an_error(client, model, many, out)
     model.outputs["log_prob"] = np.float32("nan")
     flags = [f"--input={many}", f"--output={out}/table"]
     fail(client(*flags), 1, f"{many}, line 1: found the error INTERNAL", "log_prob that is not a number")
+    model.outputs["log_prob"] = np.float32(2.5)
+    fail(client(*flags), 1, f"{many}, line 1: found the error INTERNAL", "(a log_prob of 2.5, more than 0)")
     model.outputs["log_prob"] = []
     fail(client(*flags), 1, f"{many}, line 1: found the error INTERNAL", "(0 values of log_prob for 64 pairs)")
     model.outputs = {"unknown_count": -1}
