@@ -182,6 +182,9 @@ def _write(
         for path, written in ((files.input, file), (files.source, source_file)):
             if path is not None and written:
                 _write_selected(path, written, selected)
+        for written in (file, source_file, score_file):
+            if written:
+                written.flush()  # before any of the files appears: the disk may be full
     return SelectionSummary(
         int(selected.sum()),
         done.seconds,

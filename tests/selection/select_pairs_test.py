@@ -326,6 +326,14 @@ def test_models_of_another_kind_pipes_and_empty_paths_are_refused(corpus, out, d
         select_pairs(corpus / "tsv", out / "best", given, method="moore_lewis", format="tsv", top=1)
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_a_full_disk_leaves_none_of_the_outputs(corpus, out, dual):
+    files = {"input": corpus / "target", "source": corpus / "source"}
+    with pytest.raises(InputError, match="/dev/full: found the disk full"):
+        select_pairs(output="/dev/full", source_output=out / "best", scores=out / "s", models=dual, top=1, **files)
+    assert not list(out.iterdir())
+
+
 def test_too_many_unknown_words_stop_the_selection(corpus, out, dual):
     lines = [f"{target}\t{source}\n" for source, target in PAIRS]
     (corpus / "swapped").write_text("".join(lines), "utf-8")
