@@ -68,6 +68,10 @@ class TsvFormat(PairFormat):
     def add_columns(self, record: Record, columns: Sequence[Column], texts: Sequence[str]) -> bytes:
         return append_columns(record.raw, texts)
 
+    def add_neutral_columns(self, record: Record, columns: Sequence[Column]) -> bytes:
+        # Without a tab, the first new column would be in the place of the target.
+        return super().add_neutral_columns(record, columns) if b"\t" in record.raw else record.raw
+
 
 def append_columns(raw: bytes, columns: Sequence[str]) -> bytes:
     r"""Adds columns to a line of tab-separated columns. No other byte changes.
