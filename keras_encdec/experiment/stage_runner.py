@@ -187,7 +187,7 @@ def run_stages(
     results = []
     for stage in stages:
         path = folder / f"{stage.name}.json"
-        key, record = stage.key(), read_record(path)
+        key, record = stage.key(), _read_record(path)
         is_same = {name: record.get(name) for name in key} == key
         was_run = not (is_same and "outputs" in record and record["outputs"] == _checksums(stage))
         if was_run:
@@ -250,7 +250,7 @@ def made_before(
         records: directory of the records.
     """
     folder = pathlib.Path(records)
-    found = {path.stem: read_record(path) for path in folder.glob("*.json")}
+    found = {path.stem: _read_record(path) for path in folder.glob("*.json")}
     # Other options may make the same file by another stage.
     made = {os.path.realpath(folder / path) for record in found.values() for path in record.get("paths", ())}
     return [
@@ -258,6 +258,17 @@ def made_before(
         for stage, name, path in outputs
         if os.path.realpath(path) in made or (stage in found and _has_output(found[stage], name))
     ]
+
+
+def _read_record(path: pathlib.Path) -> dict[str, Json]:
+    """Reads the record of a stage; it is empty if it is damaged."""
+    record = read_record(path)
+    paths = record.get("paths", [])
+    is_record = isinstance(paths, list) and all(isinstance(each, str) for each in paths)
+    if "outputs" in record:
+        kinds = {"outputs": dict | None, "seconds": int | float, "result": dict}
+        is_record &= all(isinstance(record.get(name), kind) for name, kind in kinds.items())
+    return record if is_record else {}
 
 
 def _has_output(record: Mapping[str, Json], name: str) -> bool:

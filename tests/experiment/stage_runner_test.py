@@ -162,9 +162,11 @@ def test_an_interrupted_stage_begins_anew_if_an_input_has_changed(files):
     assert (files / "out" / "doubled" / "steps").read_text() == "x"
 
 
-def test_runs_a_stage_again_if_its_record_is_damaged(files):
+@pytest.mark.parametrize("damage", [None, {"paths": 1}, {"paths": [1]}, {"outputs": 1}, {"result": 1}, {"seconds": ""}])
+def test_runs_a_stage_again_if_its_record_is_damaged(files, damage):
     run(files)
-    (files / "records" / "double.json").write_text('{"function":')
+    path = files / "records" / "double.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **damage}) if damage else '{"function":')
     assert run(files) == ["doubled"]
 
 

@@ -223,7 +223,8 @@ class _RecordedDecoder:
         self._made_with = {"made_by": __version__, "settings": settings, "inputs": checksums}
         record = read_record(self._record)
         is_same = {name: record.get(name) for name in self._made_with} == self._made_with
-        self._weights: list[dict[str, list[float]]] = list(record.get("weights", ())) if is_same else []
+        weights = record.get("weights")
+        self._weights: list[dict[str, list[float]]] = weights if is_same and isinstance(weights, list) else []
 
     @property
     def _record(self) -> pathlib.Path:

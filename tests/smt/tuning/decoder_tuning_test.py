@@ -1,5 +1,7 @@
 """Tuning of the phrase-based decoder."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -136,9 +138,11 @@ def test_lists_of_other_files_or_settings_are_made_anew(files, decoded):
     assert decoded == ["run1.nbest.gz"] * 4
     (files / "out" / "run1.nbest.gz").unlink()
     tuned(files, weights, rounds=1, pop_limit=3)
-    (files / "out" / "lists.json").write_text("{")
-    tuned(files, weights, rounds=1, pop_limit=3)
-    assert decoded == ["run1.nbest.gz"] * 6
+    record = files / "out" / "lists.json"
+    for number, damaged in enumerate(("{", json.dumps({**json.loads(record.read_text()), "weights": 1})), start=6):
+        record.write_text(damaged)
+        tuned(files, weights, rounds=1, pop_limit=3)
+        assert decoded == ["run1.nbest.gz"] * number
 
 
 def test_unusable_arguments_are_reported(files):
