@@ -1,6 +1,5 @@
 """Scores sentences with an n-gram language model, which KenLM reads."""
 
-import codecs
 import contextlib
 import os
 import pathlib
@@ -9,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from keras_encdec.errors import FilePath, InputError, quoted, shortened
-from keras_encdec.formats.encodings import FileEncoding
+from keras_encdec.formats.encodings import FileEncoding, without_mark
 from keras_encdec.formats.fields import LARGEST, split_tokens
 from keras_encdec.runtime.files import check_can_be_read_again
 from keras_encdec.runtime.imports import check_extra
@@ -145,18 +144,11 @@ def check_ngram_model(path: FilePath) -> None:
     check_extra("ngram", "An n-gram model", "kenlm")
     check_can_be_read_again(path)
     with InputLines(path) as lines:
-        first = next((line for line in lines if line.strip()), b"")
-        _check_no_mark(first, path, lines.line_number)
+        unmarked = (without_mark(line, lines.line_number) for line in lines)
+        first = next((line for line in unmarked if line.strip()), b"")
         if not first.startswith(_BINARY) and first.strip() != b"\\data\\":
             found = f"found {quoted(first)} as the first line that is not empty"
             raise InputError(found, "expected \\data\\, or a binary file of KenLM", _REMEDY, path, lines.line_number)
-
-
-def _check_no_mark(line: bytes, path: FilePath, number: int) -> None:
-    """Raises InputError for a line that begins with a byte-order mark, which KenLM does not read."""
-    if line.startswith(codecs.BOM_UTF8):
-        remedy = r"remove it, such as with sed '1s/^\xEF\xBB\xBF//'"
-        raise InputError("found a byte-order mark", "expected an n-gram model without one", remedy, path, number)
 
 
 def arpa_words(path: FilePath) -> frozenset[bytes] | None:
@@ -174,18 +166,18 @@ def arpa_words(path: FilePath) -> frozenset[bytes] | None:
 
 @contextlib.contextmanager
 def _readable_by_kenlm(path: FilePath, encoding: FileEncoding) -> Iterator[FilePath]:
-    """Checks that an ARPA file is complete text, and yields its path, or that of a copy in UTF-8."""
+    """Checks that an ARPA file is complete text, and yields its path, or that of a copy in UTF-8 without a mark."""
     with contextlib.ExitStack() as stack:
         path = stack.enter_context(LocalFiles()).path(path)
         lines = stack.enter_context(InputLines(path))
         copy = None
         for number, line in enumerate(lines):
             if number == 0:
-                _check_no_mark(line, path, 1)
                 if line.startswith(_BINARY):
                     yield path
                     return
-                if not encoding.is_utf8:
+                marked, line = line, without_mark(line, 1)
+                if line != marked or not encoding.is_utf8:
                     folder = stack.enter_context(temporary_folder())
                     copy = stack.enter_context(open(pathlib.Path(folder, "arpa"), "wb"))
             if line.startswith(b"ngram ") and number < _HEADER and not _COUNT.match(line):
