@@ -190,7 +190,7 @@ def read_translations(path: str | os.PathLike[str], encoding: str | None = None)
                 expected = "expected a source word, a target word and a probability, separated by tabs"
                 remedy = "write the table with encdec-dictionary --shortlist"
                 raise InputError(f"found {quoted(text)}", expected, remedy, path, lines.line_number)
-            source, target = map(unescape, columns[:2])
+            source, target = (unescape(column.strip(" ")) for column in columns[:2])
             table.setdefault(source, []).append((-probability, target))
     read: dict[str, dict[str, float]] = {source: {} for source in table}
     for source, targets in table.items():
@@ -201,7 +201,7 @@ def read_translations(path: str | os.PathLike[str], encoding: str | None = None)
 
 def _probability(columns: Sequence[str]) -> float | None:
     """Returns the probability in the third column; `None` if the columns are not those of a table."""
-    if len(columns) < 3 or not columns[0] or not columns[1]:
+    if len(columns) < 3 or not all(column.strip(" ") for column in columns[:2]):
         return None
     try:
         value = finite_number(columns[2])

@@ -66,13 +66,21 @@ def test_a_table_of_another_language_causes_a_warning(tmp_path, recwarn):
         LexicalShortlist.read(tmp_path / "table", Vocabulary(["the", *map(str, range(4))]))
 
 
-@pytest.mark.parametrize("line", ["a b 0.5", "a\tb", "a\tb\tc", "a\tb\t2", "\tb\t0.5", "a\tb\tnan", "a\tb\t0_1", ""])
+@pytest.mark.parametrize(
+    "line",
+    ["a b 1", "a\tb", "a\tb\tc", "a\tb\t2", "\tb\t1", " \tb\t1", "a\tb\tnan", "a\tb\t0_1", ""],
+)
 def test_a_line_of_another_form_is_an_error_with_its_number(tmp_path, line):
     (tmp_path / "table").write_text(f"x\ty\t0.5\n{line}\n")
     with pytest.raises(InputError) as caught:
         read_translations(tmp_path / "table")
     assert caught.value.line == 2
     assert "expected a source word, a target word and a probability" in str(caught.value)
+
+
+def test_spaces_around_the_words_of_a_table_are_no_part_of_them(tmp_path):
+    (tmp_path / "table").write_text("a \t b\t0.5\na\t\xa0\t0.25\n", "utf-8")
+    assert read_translations(tmp_path / "table") == {"a": {"b": 0.5, "\xa0": 0.25}}
 
 
 def test_lines_of_two_columns_or_three_are_read(tmp_path):
