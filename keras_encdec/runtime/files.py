@@ -55,8 +55,8 @@ def check_path(path: object, what: str | None = None) -> None:
             for which the path may be empty.
 
     Raises:
-        ConfigurationError: a ValueError, for another object, such as `None`, a list or bytes, and for an empty path,
-            which would lead to the working directory.
+        ConfigurationError: a ValueError, for another object, such as `None`, a list or bytes, for an empty path, which
+            would lead to the working directory, and for a path with a NUL character, which no file can have.
     """
     if not isinstance(path, str | os.PathLike) or what and path == "":
         raise ConfigurationError(
@@ -64,6 +64,8 @@ def check_path(path: object, what: str | None = None) -> None:
             reprlib.repr(path),
             what or "a file or folder",
         )
+    if "\0" in os.fspath(path):
+        raise ConfigurationError("found a NUL character in the path %s, expected none", reprlib.repr(os.fspath(path)))
 
 
 def check_lists(**lists: object) -> None:

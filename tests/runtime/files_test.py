@@ -1,11 +1,21 @@
 """Checks of files by their paths."""
 
 import os
+import pathlib
 
 import pytest
 
+from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
-from keras_encdec.runtime.files import check_can_be_read_again, check_distinct_files
+from keras_encdec.runtime.files import (
+    check_can_be_read_again,
+    check_distinct_files,
+    check_folder,
+    check_writable,
+    exists,
+    read_contents,
+)
+from keras_encdec.runtime.input_lines import InputLines
 
 
 def test_an_input_that_is_also_an_output_is_an_error(tmp_path):
@@ -27,3 +37,10 @@ def test_only_pipes_cannot_be_read_again(tmp_path):
     for path in (tmp_path / "pipe", "-"):
         with pytest.raises(InputError, match="found a pipe, expected a file"):
             check_can_be_read_again(path)
+
+
+@pytest.mark.parametrize("use", [InputLines, read_contents, check_writable, check_distinct_files, check_folder, exists])
+def test_a_path_with_a_nul_character_is_an_error_that_says_so(use):
+    for path in ("folder/a\0b", pathlib.Path("folder/a\0b")):
+        with pytest.raises(ConfigurationError, match=r"found a NUL character in the path 'folder/a\\x00b', expected"):
+            use(path)
