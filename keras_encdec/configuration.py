@@ -18,6 +18,8 @@ from typing import Any, Self
 
 # Maximum number of characters of a value that an error shows.
 _MAX_VALUE_LENGTH = 300
+# Longer texts are cut in any sentence. The names of all hyper-parameters of a class are shorter.
+_MAX_TEXT_LENGTH = 700
 
 
 class ConfigurationError(ValueError):
@@ -43,7 +45,11 @@ class ConfigurationError(ValueError):
 
     def sentence(self, name: Callable[[str], str]) -> str:
         """Formats the sentence. `name` returns the text to show for the name of a hyper-parameter."""
-        return re.sub(r"\{(\w+)\}", lambda match: name(match[1]), self._sentence) % self._values
+        values = tuple(
+            f"{value[:_MAX_TEXT_LENGTH]}..." if isinstance(value, str) and len(value) > _MAX_TEXT_LENGTH else value
+            for value in self._values
+        )
+        return re.sub(r"\{(\w+)\}", lambda match: name(match[1]), self._sentence) % values
 
     def __reduce__(self) -> tuple[type, tuple]:
         """Pickles the arguments of the constructor, so that an error from another process stays the same."""

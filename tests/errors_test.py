@@ -39,3 +39,6 @@ def test_control_characters_are_written_as_escapes():
 def test_a_long_part_of_a_sentence_is_cut():
     error = str(InputError(f"found {'a' * 70_000}", "expected a word", "shorten it"))
     assert len(error) < 800 and error.endswith("a..., expected a word; shorten it.")
+    for form in ("%s", "%r"):
+        error = str(ConfigurationError(f"found {{word}}={form}, expected a shorter one", "a" * 5000))
+        assert len(error) < 800 and error.startswith("found word=") and error.endswith(", expected a shorter one")
