@@ -45,7 +45,8 @@ class ModelsConfig:
             its URL if it is a copy of a remote folder.
 
     Raises:
-        InputError: if the file cannot be read or parsed, or names another model for this folder.
+        InputError: if the file cannot be read or parsed, or names another model for this folder, and for names that are
+            not UTF-8.
     """
 
     def __init__(self, export_dir: str | os.PathLike[str], name: str, base_path: str | None = None) -> None:
@@ -73,6 +74,12 @@ class ModelsConfig:
             )
         models = self._file.model_config_list.config
         address = shown_path(os.path.abspath(self._folder))
+        try:
+            f"{address}{name}{base_path}".encode()
+        except UnicodeEncodeError:
+            found = "found bytes that are not UTF-8 in the path of the export or the name of the model"
+            expected = "expected UTF-8, which TensorFlow and its server need"
+            raise InputError(found, expected, "give another name", self._folder) from None
         existing = [model.name for model in models if model.base_path == address] + self._relocated
         if existing and name not in existing:
             found = f"found the model {existing[0]!r} for this folder"

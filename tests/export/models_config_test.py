@@ -125,6 +125,12 @@ def test_a_folder_belongs_to_a_single_model(quick_export, model_dir, tmp_path):
     assert (tmp_path / "models.config").read_text() == before and not (tmp_path / "2").exists()
 
 
+def test_a_name_that_is_not_utf8_is_an_error_before_the_export(model_dir, tmp_path):
+    for folder, model_name in (("ex\udce9", "encdec"), ("export", "m\udce9")):
+        with pytest.raises(InputError, match="found bytes that are not UTF-8 in the path .* expected UTF-8, which Tenso"):
+            export_model(model_dir, tmp_path / folder, model_name=model_name)
+
+
 def test_the_users_changes_to_the_servers_files_are_kept(quick_export, model_dir, tmp_path):
     (tmp_path / "batching_parameters.txt").write_text("max_batch_size { value: 7 }\n")
     others = 'model_config_list {\n  # of another team\n  config { name: "other" base_path: "/elsewhere" }\n}\n'
