@@ -24,6 +24,8 @@ except ImportError as error:
 STABLE, CANARY = "stable", "canary"
 # Begins a comment that names a model whose path on the server was given, so that later exports keep that path.
 _RELOCATED = "# --base_path was given for "
+# Skips texts in quotation marks, which may contain the character that begins a comment.
+_COMMENT = re.compile(r"""^(?:[^"'#\n]|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')*(#.*)$""", re.MULTILINE)
 
 
 class ModelsConfig:
@@ -34,8 +36,7 @@ class ModelsConfig:
     rejects the whole file if it cannot move a label, or if a label names a version that does not exist.
 
     `write` removes labels of versions that do not exist. It sets the path, platform, version policy and these two
-    labels of this model, and keeps the rest of the file. Comments on lines of their own move to its beginning; others
-    are dropped.
+    labels of this model, and keeps the rest of the file. Comments move to its beginning.
 
     Args:
         export_dir: path of the folder of the versions.
@@ -59,7 +60,7 @@ class ModelsConfig:
             text = self._path.read_text(encoding="utf-8")
             text_format.Parse(text, self._file)
             self._relocated = re.findall(f"^{re.escape(_RELOCATED)}(.*)$", text, re.MULTILINE)
-            self._comments = re.findall(f"^[ \t]*(?!{re.escape(_RELOCATED)})(#.*)$", text, re.MULTILINE)
+            self._comments = [found for found in _COMMENT.findall(text) if not found.startswith(_RELOCATED)]
         except FileNotFoundError:
             pass
         except (text_format.ParseError, UnicodeDecodeError) as error:
