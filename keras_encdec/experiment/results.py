@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import pathlib
+import re
 import statistics
 from collections.abc import Mapping, Sequence
 
@@ -73,7 +74,8 @@ class ExperimentResult:
         lines = [head + ["published gain"] * has_published]
         lines.append(["---"] * len(lines[0]))
         for row in self.rows:
-            cells = [row.name.replace("|", r"\|"), _mean_and_deviation(row.dev), _mean_and_deviation(row.test)]
+            name = re.sub(r"[\r\n]+", " ", row.name).replace("|", r"\|")
+            cells = [name, _mean_and_deviation(row.dev), _mean_and_deviation(row.test)]
             cells += ["" if row.gain is None else f"{row.gain:+.2f}"]
             cells += ["" if p is None else f"{p:.4f}" for p in (row.p_bootstrap, row.p_randomization)]
             if has_published:
