@@ -15,7 +15,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, StrMethodFormatter
 
 from keras_encdec.analysis.gates import END_OF_SEQUENCE, PhraseGates, UnitGates
 from keras_encdec.analysis.page.fonts import choose_fonts
-from keras_encdec.analysis.page.page import Drawing, utf8
+from keras_encdec.analysis.page.page import Drawing, cut, utf8
 from keras_encdec.analysis.score_statistics import BinnedScores, LengthBleu, ScoreComparison
 
 if TYPE_CHECKING:  # matplotlib 3.10 lacks RcKeyType
@@ -187,7 +187,7 @@ def _label_columns(axes: Axes, words: Sequence[str]) -> None:
 
 
 def _short(word: str) -> str:
-    return literal(word if len(word) <= SHOWN_LETTERS else f"{word[: SHOWN_LETTERS - 1]}…")
+    return literal(cut(word, SHOWN_LETTERS))
 
 
 # Above this number of points, the density is drawn instead.

@@ -132,6 +132,16 @@ def one_line(text: str) -> str:
     return re.sub(r"[ \t\r\n]+", " ", text).strip(" ")
 
 
+def cut(text: str, length: int) -> str:
+    """Cuts text that is longer than `length` characters, before a letter rather than before its combining marks."""
+    if len(text) <= length:
+        return text
+    end = length - 1
+    while end and unicodedata.category(text[end]).startswith("M"):
+        end -= 1
+    return f"{text[:end]}…"
+
+
 def isolated(text: str) -> str:
     """Keeps Arabic or Hebrew from reordering what is around it: "source → target" would show the target first."""
     return f"\u2068{text}\u2069" if any(unicodedata.bidirectional(each) in ("R", "AL") for each in text) else text
@@ -284,8 +294,7 @@ def _column(labels: Sequence[str]) -> dict[str, str | None]:
 
 
 def _line(label: str) -> str:
-    label = one_line(utf8(label).decode())
-    return label if len(label) <= MAX_LABEL_LENGTH else f"{label[: MAX_LABEL_LENGTH - 1]}…"
+    return cut(one_line(utf8(label).decode()), MAX_LABEL_LENGTH)
 
 
 def packed(numbers: np.ndarray, dtype: type) -> str:

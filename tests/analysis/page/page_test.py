@@ -9,7 +9,7 @@ import jinja2
 import numpy as np
 import pytest
 
-from keras_encdec.analysis.page.page import Drawing, Scatter, Section, Table, fill, page
+from keras_encdec.analysis.page.page import Drawing, Scatter, Section, Table, cut, fill, page
 from keras_encdec.analysis.page.state_sections import attention_section
 from keras_encdec.decoding.text_generator import TextHypothesis
 
@@ -103,6 +103,10 @@ def test_equal_labels_are_stored_once_and_numbers_are_decoded():
     assert np.frombuffer(base64.b64decode(data["columns"][0]["index"]), "<i4").tolist() == [0, 0]
     assert data["columns"][1]["index"] is None and data["axes"]["x"]["label"] == "x in nats"
     assert np.frombuffer(base64.b64decode(data["y"]), "<f4").tolist() == [-2, 3]
+
+
+def test_text_is_cut_before_a_letter_and_its_marks():
+    assert [cut(text, 3) for text in ("abc", "abcd", "abe\u0301", "ae\u0323\u0302d")] == ["abc", "ab…", "ab…", "a…"]
 
 
 def test_a_picture_has_its_own_dark_colours_and_files_are_links():
