@@ -1,9 +1,9 @@
 """Lines of plain and gzipped files."""
 
-import codecs
 import dataclasses
 import io
 import os
+import re
 import stat
 import weakref
 from collections import deque
@@ -32,6 +32,9 @@ _OTHER_COMPRESSION = {
     b"PK\x03\x04": ("zip", "unzip -p"),
 }
 _LONGEST_MAGIC = max(map(len, _OTHER_COMPRESSION))
+# How text in UTF-16 begins: with a byte-order mark, or with characters of ASCII in two bytes each.
+_UTF16 = re.compile(rb"(\xff\xfe|\xfe\xff)|((?:[\t\r\n -~]\0){4})|((?:\0[\t\r\n -~]){4})")
+_UTF16_NAMES = {1: "utf-16", 2: "utf-16le", 3: "utf-16be"}
 
 
 def _check_compression(start: bytes, path: FilePath) -> None:
@@ -139,9 +142,9 @@ class InputLines:
             if self._block.startswith(GZIP_MAGIC):
                 found, remedy = "found a file that gzip compressed twice", "decompress it first: gzip -dc FILE"
                 raise InputError(found, "expected plain or gzipped text", remedy, path=path)
-            if self._block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-                expected, remedy = "expected UTF-8", "convert the file: iconv -f utf-16 -t utf-8 FILE"
-                raise InputError("found text in UTF-16", expected, remedy, path=path)
+            if utf16 := _UTF16.match(self._block):
+                remedy = f"convert the file: iconv -f {_UTF16_NAMES[utf16.lastindex or 1]} -t utf-8 FILE"
+                raise InputError("found text in UTF-16", "expected UTF-8", remedy, path=path)
         except InputError:
             file.close()
             raise

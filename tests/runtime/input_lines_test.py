@@ -218,13 +218,15 @@ def test_a_file_of_another_compression_is_reported(tmp_path, compress, program):
 
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress])
-@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_text_in_utf16_is_reported(tmp_path, compress, encoding):
+@pytest.mark.parametrize("encoding", ["utf-16le", "utf-16be"])
+@pytest.mark.parametrize("mark", ["\ufeff", ""])
+def test_text_in_utf16_is_reported(tmp_path, compress, encoding, mark):
     path = tmp_path / "table"
-    path.write_bytes(compress("\ufeffa ||| b ||| 0.5\n".encode(encoding)))
+    path.write_bytes(compress(f"{mark}a ||| b ||| 0.5\n".encode(encoding)))
     with pytest.raises(InputError) as caught:
         InputLines(path)
-    expected = "found text in UTF-16, expected UTF-8; convert the file: iconv -f utf-16 -t utf-8 FILE."
+    name = "utf-16" if mark else encoding
+    expected = f"found text in UTF-16, expected UTF-8; convert the file: iconv -f {name} -t utf-8 FILE."
     assert str(caught.value) == f"{path}: {expected}"
 
 
