@@ -283,12 +283,19 @@ class PairFormat(abc.ABC):
 
         Returns:
             list of bytes. The new lines without line feeds.
+
+        Raises:
+            ValueError: for a new line with a line feed.
         """
         writers = [self.column_texts[column.kind].write for column in columns]
         added = zip(*[map(write, cells) for write, cells in zip(writers, values, strict=True)], strict=True)
-        return [
+        lines = [
             self.add_columns(record, columns, next(added))
             if record.problem is None
             else self.add_neutral_columns(record, columns)
             for record in records
         ]
+        for line in lines:
+            if b"\n" in line:
+                raise ValueError(f"found {line!r} from add_columns of {type(self).__name__}, expected no line feed")
+        return lines

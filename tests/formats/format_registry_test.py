@@ -5,6 +5,7 @@ import pytest
 from keras_encdec.data import open_pairs
 from keras_encdec.errors import InputError
 from keras_encdec.formats import (
+    Column,
     ColumnKind,
     ColumnText,
     PairFormat,
@@ -104,6 +105,13 @@ def test_a_new_format_is_scored(question, questions, tmp_path, forward_scorer):
     assert output.read_text() == (
         f"le chat ? the cat # {expected[0]:.3f} 0\nno question # none -\nla ? the dog # {expected[1]:.3f} 1\n"
     )
+
+
+def test_a_format_that_adds_line_feeds_cannot_be_scored(monkeypatch):
+    monkeypatch.setattr(QuestionFormat, "add_columns", lambda self, record, columns, texts: record.raw + b"\n")
+    with pytest.raises(ValueError, match="found b'a .n' from add_columns of QuestionFormat, expected no line feed"):
+        column = Column(ColumnKind.LOG_PROB, "p")
+        QuestionFormat().with_columns([PairRecord(b"a ", "", "", None)], [column], [[-1.0]])
 
 
 def test_a_reader_that_leaves_out_lines_cannot_be_scored(question, questions, tmp_path, forward_scorer, monkeypatch):
