@@ -177,10 +177,14 @@ def run_stages(
         list of StageResult, one for each stage.
 
     Raises:
+        ValueError: if two stages have one name.
         InputError: if an input cannot be read, a record cannot be written, or `check_outputs` raises an error.
         Exception: any exception of a stage's function.
     """
     folder = pathlib.Path(records)
+    names = [stage.name for stage in stages]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"found two stages with the name {twice[0]!r}, expected another name for each record")
     check_outputs(stages, folder)
     with explained(folder, "to make a directory"):
         folder.mkdir(parents=True, exist_ok=True)

@@ -170,6 +170,11 @@ def test_runs_a_stage_again_if_its_record_is_damaged(files, damage):
     assert run(files) == ["doubled"]
 
 
+def test_two_stages_of_one_name_are_an_error(files):
+    with pytest.raises(ValueError, match="found two stages with the name 'join', expected another name for each"):
+        run_stages(stages(files)[:1] * 2, files / "records")
+
+
 def test_an_input_in_an_output_is_an_error_and_stays(files):
     run(files)
     for text in (files / "out" / "doubled", files / "out" / "doubled" / "twice", files / "link"):
