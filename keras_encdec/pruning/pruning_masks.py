@@ -118,7 +118,7 @@ def weight_classes(model: "TranslationModel") -> dict[str, list[keras.Variable]]
     softmax = id(model.decoder.output_weights[0])
     numbers: dict[str, list[str]] = {}
     classes: dict[str, list[keras.Variable]] = {}
-    for weight in model.trainable_weights:
+    for weight in model.weights:  # a frozen model has no trainable ones
         if len(weight.shape) > 1:
             name = names.get(id(weight)) or ("softmax" if id(weight) == softmax else _by_path(weight, numbers))
             classes.setdefault(name, []).append(weight)

@@ -105,6 +105,15 @@ def test_a_share_of_zero_and_of_one(model, tmp_path, share):
             np.testing.assert_array_equal(one, other)
 
 
+def test_frozen_layers_are_pruned_too(tmp_path):
+    directory = ModelDirectory.load(toy_models.save_model(tmp_path / "frozen", WORDS, WORDS))
+    directory.model.encoder.trainable = False
+    directory.model.save(tmp_path / "frozen" / "best.keras")
+    prune_model(tmp_path / "frozen", tmp_path / "pruned", share=0.5)
+    assert pruned_share(ModelDirectory.load(tmp_path / "pruned").model) == pytest.approx(0.5, abs=0.01)
+    assert {"encoder layer 1", "softmax"} < weight_classes(directory.model).keys()
+
+
 def test_pruning_a_pruned_model_prunes_more_or_says_that_it_cannot(model, tmp_path):
     once = prune_model(model, tmp_path / "once", share=0.5).path
     with pytest.raises(InputError, match="found 50.0 % of the weights already zero, expected less than --share="):
