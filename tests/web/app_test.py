@@ -208,6 +208,8 @@ def test_requests_of_other_kinds_are_refused(asked, explorers):
         create_app(None)
     client = TestClient(create_app(explorers["encdec"]), HOST)
     refused(client.post("/api/translate", content=in_parts, headers={"Content-Type": "application/json"}), 413)
+    headers = {"Content-Type": "application/json", "Content-Length": "9" * 5000}
+    refused(client.post("/api/translate", content="{}", headers=headers), 413)
     text = asked("translate", '{"source": "le"}', headers={"Content-Type": "text/plain"})
     refused(text, 415, "'text/plain', expected application/json")
     refused(asked("/api/translate"), 405, "GET", "expected POST")
