@@ -266,6 +266,8 @@ def write_scored_lines(
         # The first output ends as the input does. The last line of another may be empty, and needs its line feed.
         for output in outputs if lines.ended_with_newline else outputs[1:]:
             output.write(b"\n")
+        for output in outputs:
+            output.flush()  # before any of the files appears: the disk may be full
     return written
 
 

@@ -1,6 +1,7 @@
 """Attention of target words, which is computed with their scores."""
 
 import json
+import os
 
 import keras
 import numpy as np
@@ -12,6 +13,7 @@ from toy_models import save_model
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding import TextGenerator
+from keras_encdec.errors import InputError
 from keras_encdec.scoring import Scorer, ScoringOptions, TextScorer, score_file
 
 PAIRS = [([4, 1, 6, 2], [5, 3, 2]), ([2], [4, 2]), ([4, 1, 6, 2], [5, 3, 3, 6, 2]), ([3, 3, 7, 5, 4, 2], [2])]
@@ -57,6 +59,10 @@ def test_alignments_of_a_file_are_written_a_line_each(model_dirs, tmp_path):
         summary = score_file(*arguments, on_error="keep", max_tokens=20, **with_them)
         assert (summary.lines, summary.malformed, summary.too_long) == (6, 1, 1) and summary.lines == expected[0].lines
         assert_close_texts((tmp_path / "scored.tsv").read_bytes(), expected[1])
+    if os.path.exists("/dev/full"):
+        with pytest.raises(InputError, match="/dev/full: found the disk full"):
+            score_file(*arguments[:2], "/dev/full", arguments[3], on_error="keep", alignments=tmp_path / "none")
+        assert not (tmp_path / "none").exists()
     links, weights = ((tmp_path / name).read_text().split("\n") for name in ("links", "weights"))
     # Malformed and too long lines have an empty one.
     assert [bool(line) for line in weights] == [True, False, True, True, True, False, False]
