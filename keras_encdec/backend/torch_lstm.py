@@ -29,8 +29,8 @@ def onednn_lstm(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None:
     """Computes an LSTM as `LSTMCell.run` does, if oneDNN can and is likely to be faster than step by step.
 
-    It can in float32, if the padding of every sequence follows its steps; or precedes them and the first state is a
-    constant zero. Gradients of gradients are not computed.
+    It can in float32, outside of autocast, if the padding of every sequence follows its steps; or precedes them and the
+    first state is a constant zero. Gradients of gradients are not computed.
 
     Args:
         inputs: float tensor `(batch, time, features)`.
@@ -42,24 +42,48 @@ def onednn_lstm(
     Returns:
         tuple: h after every step, `(batch, time, units)`, and the last h and c, `(batch, units)`; or `None`.
     """
-    if not _is_faster(inputs, cell) or not all(_is_float32(tensor) for tensor in (inputs, hidden, cell, *weights)):
+    if not (_has_the_right_shapes(inputs, hidden, cell, weights, mask) and _is_faster(inputs, cell)):
+        return None
+    if torch.is_autocast_enabled("cpu") or not all(map(_is_float32, (inputs, hidden, cell, *weights))):
         return None
     if mask is None or bool(mask.all()):
         return _lstm(inputs, hidden, cell, weights)
     steps, lengths = torch.arange(mask.shape[1]), mask.sum(1, keepdim=True)
     if torch.equal(mask, steps < lengths):
-        outputs, _, last_cell = _lstm(inputs, hidden, cell, weights, ~mask)
+        outputs, _, last_cell = _lstm(inputs, hidden, cell, weights, mask)
         last = outputs.take_along_dim((lengths - 1).clamp_min(0)[:, :, None], 1)
-        last = torch.where(lengths[:, :, None] > 0, last, hidden[:, None])
-        return torch.where(mask[:, :, None], outputs, last), last[:, 0], last_cell
+        has_steps = lengths > 0
+        last = torch.where(has_steps[:, :, None], last, hidden[:, None])
+        return torch.where(mask[:, :, None], outputs, last), last[:, 0], torch.where(has_steps, last_cell, cell)
     if torch.equal(mask, steps >= mask.shape[1] - lengths) and _is_constant_zero(hidden) and _is_constant_zero(cell):
-        return _lstm(inputs, hidden, cell, weights, ~mask)
+        return _lstm(inputs, hidden, cell, weights, mask)
     return None
+
+
+def _has_the_right_shapes(
+    inputs: torch.Tensor,
+    hidden: torch.Tensor,
+    cell: torch.Tensor,
+    weights: Sequence[torch.Tensor],
+    mask: torch.Tensor | None,
+) -> bool:
+    """Returns whether the shapes fit together. The operation does not check, and reads and writes beyond the tensors.
+
+    Step by step, other shapes are broadcast, or end in an error.
+    """
+    if inputs.ndim != 3 or cell.ndim != 2:
+        return False
+    (batch, time, features), units = inputs.shape, cell.shape[1]
+    expected = [(batch, units)] * 2 + [(features, 4 * units), (units, 4 * units), (4 * units,)]
+    fit = [tensor.shape for tensor in (hidden, cell, *weights)] == expected
+    return fit and (mask is None or mask.shape == (batch, time))
 
 
 def _is_faster(inputs: torch.Tensor, cell: torch.Tensor) -> bool:
     """Returns whether the operation saves more time than copying the weights to its layout takes."""
-    if not (inputs.is_cpu and inputs.numel() and onednn_is_available()) or int8_is_active():
+    if not (inputs.is_cpu and inputs.numel() and onednn_is_available() and torch.backends.mkldnn.enabled):
+        return False
+    if int8_is_active():
         return False
     (_, time, features), units = inputs.shape, cell.shape[1]
     saved = time * (_WEIGHTS_PER_STEP + _WEIGHTS_PER_ELEMENT * cell.numel())
@@ -79,15 +103,16 @@ def _lstm(
     hidden: torch.Tensor,
     cell: torch.Tensor,
     weights: Sequence[torch.Tensor],
-    padding: torch.Tensor | None = None,
+    mask: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Computes h of all steps and the last h and c. At padding c stays as it is; h does not."""
     kernel, recurrent_kernel, bias = weights
-    if padding is not None:  # one more feature, whose weights are `_FROZEN`
-        inputs = torch.cat([inputs, padding.to(inputs.dtype)[:, :, None]], -1)
+    if mask is not None:  # one more feature, whose weights are `_FROZEN`: 1 on padding, where all others are 0
+        on_padding = inputs.new_tensor([0.0] * inputs.shape[2] + [1.0])
+        inputs = torch.where(mask[:, :, None], torch.nn.functional.pad(inputs, (0, 1)), on_padding)
     bias = bias.unflatten(0, (4, -1))[list(_ORDER)].flatten()
     parameters = [
-        _Transposed.apply(kernel, padding is not None),
+        _Transposed.apply(kernel, mask is not None),
         _Transposed.apply(recurrent_kernel, False),
         bias,
         torch.zeros_like(bias),

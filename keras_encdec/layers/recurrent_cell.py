@@ -317,8 +317,10 @@ class LSTMCell(RecurrentCell):
         if type(self) is LSTMCell and backend_name() == "torch":  # a subclass may compute something else
             from keras_encdec.backend.torch_lstm import onednn_lstm
 
-            weights = [as_tensor(weight) for weight in (self.kernel, self.recurrent_kernel, self.bias)]
-            computed = onednn_lstm(inputs, initial_state["hidden"], initial_state["cell"], weights, mask)
+            values = inputs, *(initial_state[part] for part in self.state_widths)
+            inputs, hidden, cell, *weights = map(as_tensor, (*values, self.kernel, self.recurrent_kernel, self.bias))
+            mask = None if mask is None else ops.cast(mask, "bool")
+            computed = onednn_lstm(inputs, hidden, cell, weights, mask)
             if computed is not None:
                 outputs, hidden, cell = computed
                 return outputs, {"hidden": hidden, "cell": cell}

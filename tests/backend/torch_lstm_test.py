@@ -20,7 +20,12 @@ BATCH, TIME, FEATURES, UNITS = 4, 6, 5, 3
 STEPS = np.arange(TIME)
 LENGTHS = np.array([6, 2, 0, 5])[:, None]
 FOLLOWS, PRECEDES = STEPS < LENGTHS, STEPS >= TIME - LENGTHS
-MASKS = {"no mask": None, "no padding": np.ones((BATCH, TIME), bool), "padding follows": FOLLOWS}
+MASKS = {
+    "no mask": None,
+    "no padding": np.ones((BATCH, TIME), bool),
+    "padding follows": FOLLOWS,
+    "integers": 3 * FOLLOWS,
+}
 
 
 @pytest.fixture
@@ -105,11 +110,70 @@ def test_the_cell_keeps_its_value_on_padding_to_the_last_digit(calls):
     cell = lstm()
     inputs, mask = torch.ones(BATCH, TIME, FEATURES) * 50, torch.zeros(BATCH, TIME, dtype=torch.bool)
     hidden, last = state(needs_gradient=False)
+    inputs[1], hidden[2] = 1e8, 1e8
     with torch.inference_mode():
         outputs, end = cell.run(inputs, {"hidden": hidden, "cell": last}, mask)
     assert len(calls) == 1
     assert torch.equal(end["cell"], last) and torch.equal(end["hidden"], hidden)
     assert torch.equal(outputs, hidden[:, None].expand_as(outputs))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e8])
+def test_inputs_on_padding_have_no_effect(value, calls):
+    cell, inputs = lstm(), torch.ones(BATCH, TIME, FEATURES)
+    for mask in (FOLLOWS, PRECEDES):
+        wild = inputs.masked_fill(torch.tensor(~mask)[:, :, None], value)
+        expected, _ = cell.run(inputs, cell.initial_state(BATCH), mask)
+        outputs, end = cell.run(wild, cell.initial_state(BATCH), mask)
+        assert torch.equal(outputs, expected) and end["cell"].isfinite().all()
+    assert len(calls) == 4
+
+
+@pytest.mark.parametrize("name", ["inputs", "hidden", "cell"])
+def test_arrays_are_converted(name, calls):
+    cell, (hidden, last), inputs = lstm(), state(needs_gradient=False), torch.ones(BATCH, TIME, FEATURES)
+    tensors = {"inputs": inputs, "hidden": hidden, "cell": last}
+    expected, outputs = (
+        cell.run(values["inputs"], {"hidden": values["hidden"], "cell": values["cell"]})[0]
+        for values in (tensors, {**tensors, name: tensors[name].numpy()})
+    )
+    assert len(calls) == 2 and torch.equal(outputs, expected)
+
+
+# The operation would read and write beyond the tensors.
+@pytest.mark.parametrize(
+    ("inputs", "first"),
+    [
+        ((BATCH, TIME, FEATURES - 1), (BATCH, UNITS)),
+        ((BATCH, TIME, FEATURES + 1), (BATCH, UNITS)),
+        ((BATCH, TIME, FEATURES), (BATCH - 1, UNITS)),
+        ((BATCH, TIME, FEATURES), (BATCH, UNITS - 1)),
+        ((BATCH, FEATURES), (BATCH, UNITS)),
+    ],
+)
+def test_tensors_that_do_not_fit_together_are_refused(inputs, first, calls):
+    with pytest.raises(RuntimeError):
+        lstm().run(torch.ones(inputs), {"hidden": torch.ones(first), "cell": torch.ones(first)})
+    assert not calls
+
+
+def test_one_state_for_all_rows_is_broadcast_step_by_step(calls):
+    cell, first = lstm(), {part: tensor[:1] for part, tensor in lstm().initial_state(BATCH).items()}
+    outputs, _ = cell.run(torch.ones(BATCH, TIME, FEATURES), first, np.ones((1, TIME), bool))
+    assert not calls and outputs.shape == (BATCH, TIME, UNITS)
+
+
+@pytest.mark.parametrize(
+    "context",
+    [lambda: torch.autocast("cpu", torch.bfloat16), lambda: torch.backends.mkldnn.flags(enabled=False)],
+    ids=["autocast", "without oneDNN"],
+)
+@pytest.mark.filterwarnings("ignore:TF32 acceleration")
+def test_other_products_than_those_of_onednn_are_computed_step_by_step(context, calls):
+    cell = lstm()
+    with context():
+        outputs, _ = cell.run(torch.ones(BATCH, TIME, FEATURES), cell.initial_state(BATCH))
+    assert not calls and outputs.dtype == torch.float32
 
 
 class _WithoutForgetting(LSTMCell):
