@@ -177,9 +177,10 @@ def exit_by_sigpipe() -> NoReturn:
 def _pipe_is_closed(descriptor: int) -> bool:
     """Whether a descriptor is a pipe that its reader has closed."""
     poll = select.poll()
-    poll.register(descriptor, 0)
+    poll.register(descriptor, select.POLLOUT)  # without it, macOS reports nothing
     with contextlib.suppress(OSError):
-        return any(event & select.POLLERR for _, event in poll.poll(0))
+        closed = select.POLLERR | select.POLLHUP  # on Linux, and on macOS
+        return any(event & closed for _, event in poll.poll(0))
     return False
 
 

@@ -1,12 +1,14 @@
 """How signals end a command, in processes that import no heavy library."""
 
 import os
+import select
 import signal
 import subprocess
 import sys
 
 import pytest
 
+from keras_encdec.cli.process import reader_closed_pipe
 from keras_encdec.runtime.workers import STOP_SIGNALS
 
 pytestmark = pytest.mark.usefixtures("signals_obeyed")
@@ -96,3 +98,18 @@ def test_a_hangup_is_ignored_under_nohup(tmp_path):
 def test_training_ends_after_the_current_batch_and_says_so(tmp_path):
     notice = "stopping after the current batch, with a checkpoint; another signal ends the training at once."
     assert stopped(tmp_path, "train", signal.SIGTERM) == (143, f"encdec-some: {notice}\n", ["out"])
+
+
+class _PollOfMacOS:
+    """Finds that the reader of every descriptor has closed it, if it is asked about writing."""
+
+    def register(self, descriptor, events):
+        self._found = [(descriptor, select.POLLHUP)] if events & select.POLLOUT else []
+
+    def poll(self, timeout):
+        return self._found
+
+
+def test_a_closed_pipe_is_noticed_on_macos(monkeypatch):
+    monkeypatch.setattr(select, "poll", _PollOfMacOS)
+    assert reader_closed_pipe(BrokenPipeError())
