@@ -97,7 +97,8 @@ def work(name: str, seed: int, inputs: int, seconds: float, folder: pathlib.Path
 
 
 def _memory() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def _keep(files: pathlib.Path, keep: pathlib.Path | None, name: str, number: int, text: str) -> None:
