@@ -18,6 +18,7 @@ anything failed again.
 import argparse
 import os
 import pathlib
+import platform
 import re
 import subprocess
 import sys
@@ -96,6 +97,8 @@ OLDER_PROCESSOR = {
 
 def has_newer_instructions() -> bool:
     """Whether the processor has instructions that OLDER_PROCESSOR caps; True where it is not known."""
+    if platform.machine().lower() not in ("x86_64", "amd64"):  # a Mac has no /proc to ask
+        return False
     try:
         return re.search("avx512|avx_vnni", pathlib.Path("/proc/cpuinfo").read_text()) is not None
     except OSError:
