@@ -60,7 +60,8 @@ def table_lengths(table):
                 _, status, usage = os.wait4(process.pid, 0)
             if status:
                 sys.exit(f"{' '.join(command)} failed:\n{errors.decode()}")
-            seconds, peak = time.perf_counter() - start, usage.ru_maxrss / 1024
+            unit = 1 if sys.platform == "darwin" else 1024  # bytes
+            seconds, peak = time.perf_counter() - start, usage.ru_maxrss * unit / (1 << 20)
             rows.append({"lines": count, "seconds": seconds, "peak_mb": peak})
             print(f"encdec-score, {count:9,} lines: {seconds:7.1f} s from start to end, {peak:6,.0f} MB")
     return rows

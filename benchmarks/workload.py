@@ -122,6 +122,7 @@ def train_seconds(step, steps, batches):
 
 def report(**figures):
     """Prints figures and this process's peak memory as one line of JSON, for the process that asked for them."""
-    figures["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    unit = 1 if sys.platform == "darwin" else 1024  # bytes
+    figures["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / (1 << 20)
     json.dump(figures, sys.stdout)
     print(flush=True)
