@@ -1,4 +1,4 @@
-# Set-up is part of every target: a fresh machine needs Python 3.11 or 3.12 and make.
+# Set-up is part of every target: a fresh machine needs Python 3.11 or 3.12 and make. Python 3.13 is enough for `demo`.
 PYTHON ?= python3
 VENV ?= .venv
 MINUTES ?= 3

@@ -59,7 +59,7 @@ def test_the_pinned_versions_install_with_every_release_of_the_supported_pythons
         f"{package.name} {package.version} requires Python {required}"
         for package in importlib.metadata.distributions()
         if canonicalize_name(package.name) in pinned and (required := package.metadata["Requires-Python"])
-        for release in ("3.11.0", "3.12.0")
+        for release in ("3.11.0", "3.12.0", "3.13.0")
         if release not in SpecifierSet(required)
     ]
     assert not unsupported, "pin older versions in constraints.txt: Linux distributions have the first releases"

@@ -74,7 +74,14 @@ def check_extra(extra: str, user: str, *libraries: str) -> None:
     """
     for library in libraries or LIBRARIES[extra]:
         if not importlib.util.find_spec(library):
-            raise ImportError(f'{user} needs {library}, which is not installed: pip install "keras-encdec[{extra}]".')
+            raise ImportError(f"{user} needs {library}, {not_installed(library, extra)}.")
+
+
+def not_installed(library: str, extra: str) -> str:
+    """Returns the end of a sentence that says how to install a missing library of an extra."""
+    if library == "kenlm" and sys.version_info >= (3, 13):
+        return "which cannot be built for Python 3.13 or newer: use Python 3.12"
+    return f'which is not installed: pip install "keras-encdec[{extra}]"'
 
 
 def import_sacrebleu(otherwise: str = "") -> ModuleType:

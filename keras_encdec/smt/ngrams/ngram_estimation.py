@@ -13,6 +13,7 @@ from keras_encdec.errors import FilePath, quoted
 from keras_encdec.formats.encodings import FileEncoding, escape, without_mark
 from keras_encdec.formats.fields import split_tokens
 from keras_encdec.runtime.files import check_distinct_files
+from keras_encdec.runtime.imports import not_installed
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.open_output import open_output
 from keras_encdec.runtime.progress import FileSummary, Progress, counted
@@ -74,7 +75,7 @@ class NgramSummary(FileSummary):
             ]
         if importlib.util.find_spec("kenlm"):
             return []
-        return ['Commands read this file with kenlm, which is not installed: pip install "keras-encdec[ngram]".']
+        return [f"Commands read this file with kenlm, {not_installed('kenlm', 'ngram')}."]
 
     def __str__(self) -> str:
         counts = ", ".join(f"{count:,}" for count in self.ngrams)

@@ -139,9 +139,17 @@ def test_what_kenlm_reads_begins_as_an_n_gram_model_does(tmp_path, beginning):
     assert NgramModel(tmp_path / "arpa").order == 3
 
 
-def test_kenlm_is_looked_for_before_the_file(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ((3, 12), r'which is not installed: pip install "keras-encdec\[ngram\]"\.$'),
+        ((3, 13), r"which cannot be built for Python 3\.13 or newer: use Python 3\.12\.$"),
+    ],
+)
+def test_kenlm_is_looked_for_before_the_file(tmp_path, monkeypatch, version, expected):
+    monkeypatch.setattr(sys, "version_info", version)
     monkeypatch.setitem(sys.modules, "kenlm", None)
-    with pytest.raises(ImportError, match=r'needs kenlm, which is not installed: pip install "keras-encdec\[ngram\]"'):
+    with pytest.raises(ImportError, match=f"needs kenlm, {expected}"):
         check_ngram_model(tmp_path / "none")
 
 
