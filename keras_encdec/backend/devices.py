@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import importlib
 import importlib.util
 import math
 import pathlib
@@ -13,6 +12,7 @@ from collections.abc import Sequence
 
 from keras_encdec.backend.startup import quietly
 from keras_encdec.errors import EncdecWarning
+from keras_encdec.runtime.imports import import_triton
 
 # For each dtype, the processor flags, in Linux's names, of instructions that multiply it; one of them is enough.
 _FLAGS = {
@@ -96,21 +96,10 @@ def keep_tensorflow_off_the_gpu() -> None:
     """
     if backend_name() != "tensorflow" and importlib.util.find_spec("tensorflow"):
         with quietly(), contextlib.suppress(RuntimeError):
-            if backend_name() == "torch":
-                _import_triton()
+            import_triton()
             import tensorflow as tf
 
             tf.config.set_visible_devices([], "GPU")
-
-
-def _import_triton() -> None:
-    """Imports Triton, which comes with PyTorch for GPUs.
-
-    PyTorch imports it when it first needs its compiler. After TensorFlow has been imported, that ends the process with
-    a segmentation fault (Triton 3.7, TensorFlow 2.21).
-    """
-    with contextlib.suppress(ImportError):
-        importlib.import_module("triton")
 
 
 @functools.cache  # once for each dtype, however many models compute in it

@@ -1,6 +1,7 @@
 """Imports at first use, and checks that the libraries of the optional extras are installed."""
 
 import ast
+import contextlib
 import importlib
 import importlib.util
 import pkgutil
@@ -82,6 +83,16 @@ def not_installed(library: str, extra: str) -> str:
     if library == "kenlm" and sys.version_info >= (3, 13):
         return "which cannot be built for Python 3.13 or newer: use Python 3.12"
     return f'which is not installed: pip install "keras-encdec[{extra}]"'
+
+
+def import_triton() -> None:
+    """Imports Triton, which comes with PyTorch for GPUs, if it is installed; call this before importing TensorFlow.
+
+    If the backend is PyTorch, TensorFlow imports Keras, Keras PyTorch, and PyTorch Triton. During or after the import
+    of TensorFlow, that of Triton ends the process with a segmentation fault (Triton 3.7, TensorFlow 2.21).
+    """
+    with contextlib.suppress(ImportError):
+        importlib.import_module("triton")
 
 
 def import_sacrebleu(otherwise: str = "") -> ModuleType:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+from keras_encdec.runtime.imports import import_triton
 from keras_encdec.text.vocabulary import stands_for_unknown
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Tokenizer:
     """
 
     def __init__(self, lowercase: bool = False) -> None:
+        import_triton()
         try:
             import tensorflow_text  # noqa: F401
         except ImportError as error:

@@ -90,3 +90,12 @@ def test_a_missing_tensorflow_text_is_reported(monkeypatch):
 def test_a_no_break_space_at_an_end_is_kept_where_pieces_are_joined():
     assert join_bpe(["\u00a0", "a@@", "b\u3000"]) == "\u00a0 ab\u3000"
     assert join_sentencepiece(["\u2581\u00a0", "\u2581a", "b\u3000"]) == "\u00a0 ab\u3000"
+
+
+def test_triton_is_imported_before_tensorflow_text(monkeypatch):
+    found = []
+    monkeypatch.setattr("keras_encdec.text.tokenizer.import_triton", lambda: found.append("triton"))
+    monkeypatch.setitem(sys.modules, "tensorflow_text", None)
+    with pytest.raises(ImportError, match="tensorflow-text, which is not installed"):
+        Tokenizer()
+    assert found == ["triton"]
