@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 from keras_encdec.backend.startup import quietly
 from keras_encdec.errors import EncdecWarning
-from keras_encdec.runtime.imports import import_triton
 
 # For each dtype, the processor flags, in Linux's names, of instructions that multiply it; one of them is enough.
 _FLAGS = {
@@ -96,7 +95,6 @@ def keep_tensorflow_off_the_gpu() -> None:
     """
     if backend_name() != "tensorflow" and importlib.util.find_spec("tensorflow"):
         with quietly(), contextlib.suppress(RuntimeError):
-            import_triton()
             import tensorflow as tf
 
             tf.config.set_visible_devices([], "GPU")

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from keras_encdec import __version__
 from keras_encdec.errors import InputError
+from keras_encdec.runtime.imports import import_triton
 
 if TYPE_CHECKING:
     from keras_encdec.runtime.engines import Work
@@ -219,6 +220,7 @@ def lean_imports() -> Iterator[None]:
         with contextlib.suppress(ImportError):  # Keras will explain that it is missing
             importlib.import_module("torch")
             stand_ins[_DYNAMO] = _LateDynamo(_DYNAMO)
+            import_triton()  # which torch._dynamo would import later, perhaps after TensorFlow
     sys.modules.update(stand_ins)  # type: ignore[arg-type]
     try:
         yield

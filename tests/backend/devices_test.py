@@ -1,10 +1,6 @@
 """A warning appears where fewer bits than those of float32 gain nothing."""
 
-import importlib
-import importlib.machinery
 import re
-import sys
-import types
 import warnings
 
 import keras
@@ -139,17 +135,3 @@ def test_one_interrupted_measurement_does_not_count(monkeypatch):
     monkeypatch.setattr(devices, "backend_name", lambda: "torch")
     monkeypatch.setattr(devices, "_speed_of_products", lambda dtype, size: next(measured))
     assert speed_against_float32("bfloat16") == 2.0
-
-
-@pytest.mark.skipif(keras.backend.backend() != "torch", reason="a library of PyTorch")
-def test_triton_is_imported_before_tensorflow_and_may_be_missing(monkeypatch):
-    imported, import_module = [], importlib.import_module
-    monkeypatch.setattr(importlib, "import_module", lambda name: imported.append(name) or import_module(name))
-    tensorflow = types.ModuleType("tensorflow")
-    tensorflow.config = types.SimpleNamespace(set_visible_devices=lambda *args: imported.append("tensorflow"))
-    tensorflow.__spec__ = importlib.machinery.ModuleSpec("tensorflow", None)
-    monkeypatch.setitem(sys.modules, "tensorflow", tensorflow)
-    for triton in (types.ModuleType("triton"), None):
-        monkeypatch.setitem(sys.modules, "triton", triton)
-        devices.keep_tensorflow_off_the_gpu()
-    assert imported == ["triton", "tensorflow"] * 2

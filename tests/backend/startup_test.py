@@ -83,6 +83,16 @@ def test_hidden_libraries_are_imported_afterwards(monkeypatch, tmp_path):
     assert importlib.import_module("optional_library").__file__ == str(tmp_path / "optional_library.py")
 
 
+def test_triton_is_imported_with_pytorch_before_tensorflow_can_be(monkeypatch):
+    found = []
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
+    monkeypatch.setitem(sys.modules, "torch", types.ModuleType("torch"))
+    monkeypatch.delitem(sys.modules, "torch._dynamo", raising=False)
+    monkeypatch.setattr(startup, "import_triton", lambda: found.append("triton"))
+    with lean_imports():
+        assert found == ["triton"]
+
+
 def test_functions_are_marked_for_the_compiler_when_there_is_one(monkeypatch):
     late, marked = _LateDynamo("torch._dynamo"), []
     compiler = types.ModuleType("torch._dynamo")
