@@ -23,7 +23,7 @@ FILES = {
 }
 WRITTEN = {
     "phrase_table": b"l&apos;|D ||| the|D ||| 0.5 0.606531 1 ||| x\nbad\nle ||| cat ||| 1 0.22313 20.0855",
-    "tsv": b"l&apos;|D\tthe|D\t-0.500000\t0\t-0.250000 -0.250000\nbad\t0\t0\t\nle\tcat\tx\t-1.500000\t3\t-1.500000",
+    "tsv": b"l&apos;|D\tthe|D\t-0.500000\t0\t-0.250000 -0.250000\nbad\nle\tcat\tx\t-1.500000\t3\t-1.500000",
     "parallel": b"l&apos;|D\tthe|D\t-0.500000\t0\t-0.250000 -0.250000\nbad\tcaf\xe9\t0\t0\t\n"
     b"le\tcat\t-1.500000\t3\t-1.500000",
     "nbest": b"0 ||| the|D  ||| F= 1 L= -0.500000 U= 0 ||| 1\n0 ||| b ||| F= 1 L= 0 U= 0\n"
