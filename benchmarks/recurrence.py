@@ -88,7 +88,9 @@ def lstms(units, batch, steps):
         outputs, _ = run(inputs, cell.initial_state(batch))
         return torch.autograd.grad(outputs.square().sum(), tensors)
 
-    step_by_step = lambda inputs, state: cell.run_projected(cell.project_inputs(inputs), state)  # noqa: E731
+    def step_by_step(inputs, state):
+        return cell.run_projected(cell.project_inputs(inputs), state)
+
     return [lambda: gradients(cell.run), lambda: gradients(step_by_step)]
 
 

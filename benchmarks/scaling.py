@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections import Counter
 
-from workload import SHORTLIST, SIZES
+from workload import SHORTLIST, SIZES, peak_mb
 
 from keras_encdec.data import open_pairs
 from keras_encdec.formats import InputLines, open_output
@@ -60,8 +60,7 @@ def table_lengths(table):
                 _, status, usage = os.wait4(process.pid, 0)
             if status:
                 sys.exit(f"{' '.join(command)} failed:\n{errors.decode()}")
-            unit = 1 if sys.platform == "darwin" else 1024  # bytes
-            seconds, peak = time.perf_counter() - start, usage.ru_maxrss * unit / (1 << 20)
+            seconds, peak = time.perf_counter() - start, peak_mb(usage)
             rows.append({"lines": count, "seconds": seconds, "peak_mb": peak})
             print(f"encdec-score, {count:9,} lines: {seconds:7.1f} s from start to end, {peak:6,.0f} MB")
     return rows

@@ -120,9 +120,13 @@ def train_seconds(step, steps, batches):
     return (time.perf_counter() - start) / steps
 
 
+def peak_mb(usage):
+    """Returns the peak memory in MiB of what the system says of a process; macOS counts in bytes, Linux in KiB."""
+    return usage.ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)
+
+
 def report(**figures):
     """Prints figures and this process's peak memory as one line of JSON, for the process that asked for them."""
-    unit = 1 if sys.platform == "darwin" else 1024  # bytes
-    figures["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / (1 << 20)
+    figures["peak_mb"] = peak_mb(resource.getrusage(resource.RUSAGE_SELF))
     json.dump(figures, sys.stdout)
     print(flush=True)

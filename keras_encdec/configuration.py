@@ -22,6 +22,10 @@ _MAX_VALUE_LENGTH = 300
 _MAX_TEXT_LENGTH = 700
 
 
+def _cut(text: str, length: int) -> str:
+    return text[:length] + "..." * (len(text) > length)
+
+
 class ConfigurationError(ValueError):
     """Error about a value of a hyper-parameter that is not allowed, or about values that contradict each other.
 
@@ -45,10 +49,7 @@ class ConfigurationError(ValueError):
 
     def sentence(self, name: Callable[[str], str]) -> str:
         """Formats the sentence. `name` returns the text to show for the name of a hyper-parameter."""
-        values = tuple(
-            f"{value[:_MAX_TEXT_LENGTH]}..." if isinstance(value, str) and len(value) > _MAX_TEXT_LENGTH else value
-            for value in self._values
-        )
+        values = tuple(_cut(value, _MAX_TEXT_LENGTH) if isinstance(value, str) else value for value in self._values)
         return re.sub(r"\{(\w+)\}", lambda match: name(match[1]), self._sentence) % values
 
     def __reduce__(self) -> tuple[type, tuple]:
@@ -145,9 +146,7 @@ class Hyperparameter:
             checked = _converted(value, self.type)
             fits = self._fits(checked, self.type)
         if not fits:
-            shown = repr(value)
-            if len(shown) > _MAX_VALUE_LENGTH:
-                shown = f"{shown[:_MAX_VALUE_LENGTH]}..."
+            shown = _cut(repr(value), _MAX_VALUE_LENGTH)
             raise ConfigurationError(f"found {{{self.name}}}=%s, expected %s", shown, self.expectation)
         return checked
 

@@ -185,12 +185,13 @@ def read_translations(path: str | os.PathLike[str], encoding: str | None = None)
     with InputLines(path) as lines:
         for text in FileEncoding(encoding).texts(lines):
             columns = text.split("\t")
+            words = [unescape(column.strip(" ")) for column in columns[:2]]
             probability = _probability(columns)
-            if probability is None:
+            if probability is None or not all(words):
                 expected = "expected a source word, a target word and a probability, separated by tabs"
                 remedy = "write the table with encdec-dictionary --shortlist"
                 raise InputError(f"found {quoted(text)}", expected, remedy, path, lines.line_number)
-            source, target = (unescape(column.strip(" ")) for column in columns[:2])
+            source, target = words
             table.setdefault(source, []).append((-probability, target))
     read: dict[str, dict[str, float]] = {source: {} for source in table}
     for source, targets in table.items():
@@ -200,8 +201,8 @@ def read_translations(path: str | os.PathLike[str], encoding: str | None = None)
 
 
 def _probability(columns: Sequence[str]) -> float | None:
-    """Returns the probability in the third column; `None` if the columns are not those of a table."""
-    if len(columns) < 3 or not all(column.strip(" ") for column in columns[:2]):
+    """Returns the probability in the third column; `None` if it has none."""
+    if len(columns) < 3:
         return None
     try:
         value = finite_number(columns[2])
