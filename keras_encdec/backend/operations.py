@@ -182,15 +182,15 @@ def sums_at(values: Tensor, indices: Tensor, size: int | Tensor) -> Tensor:
 
 
 # Number of lines that a row is folded into.
-FOLDED_LINES = 32
+FOLDED_LINES = 16
 
 
 def top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Returns the k largest values of each long row, as `ops.top_k` does, but faster in a compiled function.
+    """Returns the k largest values of each long row, as `ops.top_k` does, but faster.
 
-    A compiled top-k goes through each row value by value. Here each row is folded into 32 lines, and the maximum of
-    each column is taken, many columns at once. The k columns with the largest maxima hold the k largest values, and a
-    top-k of these columns finds them. `benchmarks/decoding.py` measures the benefit.
+    A top-k goes through each row value by value. Here each row is folded into 16 lines, and the maximum of each column
+    is taken, many columns at once. The k columns with the largest maxima, and what is left at the end of the row, hold
+    the k largest values, and a top-k of these finds them. `benchmarks/decoding.py` measures the benefit.
 
     Args:
         values: float tensor `(rows, words)`.
@@ -200,30 +200,30 @@ def top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
         tuple: the values `(rows, k)`, the largest first, and their indices, int32. Any of equal values may be
         returned.
     """
-    if k == 1:
+    if k == 1 and backend_name() != "torch":
         return _maximum(values)
     words = values.shape[-1]
-    columns = -(-words // FOLDED_LINES)
-    if backend_name() == "torch" or k >= columns:
+    columns = words // FOLDED_LINES
+    if 4 * k >= columns:
         # ops.top_k returns a named tuple, which some compilers cannot return.
         best, indices = ops.top_k(values, k)
         return best, ops.cast(indices, "int32")
-    padded = ops.pad(values, [[0, 0], [0, columns * FOLDED_LINES - words]], constant_values=-np.inf)
-    folded = ops.reshape(padded, (-1, FOLDED_LINES, columns))
+    end = columns * FOLDED_LINES
+    folded = ops.reshape(values[:, :end], (-1, FOLDED_LINES, columns))
     _, best_columns = ops.top_k(ops.max(folded, axis=1), k)
-    candidates = ops.reshape(ops.take_along_axis(folded, best_columns[:, None, :], axis=2), (-1, FOLDED_LINES * k))
-    best, indices = ops.top_k(candidates, k)
-    column = ops.take_along_axis(best_columns, indices % k, axis=1)
-    # The last line is padded with -inf. A word's value may be -inf, too, so the index must not exceed the last word.
-    return best, ops.minimum(ops.cast(indices // k * columns + column, "int32"), words - 1)
+    lines = ops.arange(0, end, columns, dtype="int32")[:, None]
+    indices = ops.reshape(lines + ops.cast(best_columns, "int32")[:, None, :], (-1, FOLDED_LINES * k))
+    rest = ops.zeros_like(indices[:, :1]) + ops.arange(end, words, dtype="int32")
+    indices = ops.concatenate([indices, rest], axis=1)
+    best, places = ops.top_k(ops.take_along_axis(values, indices, axis=1), k)
+    return best, ops.take_along_axis(indices, places, axis=1)
 
 
 def _maximum(values: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the largest value of each row and its index, both `(rows, 1)`."""
-    if backend_name() == "torch":
-        indices = ops.argmax(values, axis=-1, keepdims=True)
-        return ops.take_along_axis(values, indices, axis=-1), ops.cast(indices, "int32")
-    # XLA computes an argmax value by value, but these two reductions many values at once.
+    """Returns the largest value of each row and its index, both `(rows, 1)`.
+
+    XLA computes an argmax value by value, but these two reductions many values at once.
+    """
     best, last = ops.max(values, axis=-1, keepdims=True), values.shape[-1] - 1
     indices = ops.where(ops.equal(values, best), ops.arange(last + 1, dtype="int32"), last)
     return best, ops.min(indices, axis=-1, keepdims=True)
