@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from keras_encdec.backend.devices import backend_name, on_cpu
-from keras_encdec.backend.operations import as_tensor, wide_dtype
+from keras_encdec.backend.operations import as_tensor, matmul, wide_dtype
 from keras_encdec.backend.types import Structure, Tensor
 
 # Computes the gradients of the arguments from the arguments, the residuals and the gradients of the outputs.
@@ -157,28 +157,54 @@ def without_gradients(function: Callable[Arguments, Result]) -> Callable[Argumen
     return call
 
 
-def product(rows: Tensor, matrix: Tensor) -> Tensor:
+def product(rows: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
     """Multiplies rows by one matrix, as `ops.matmul` does, with a fast gradient of the matrix if rows are sequences.
 
     Args:
         rows: float tensor `(..., features)`.
         matrix: float tensor or variable `(features, width)`.
+        bias: float tensor or variable `(width,)`, added to each row. Defaults to `None`.
 
     Returns:
         float tensor `(..., width)`.
     """
     if len(rows.shape) < 3 or not _transposed_products_are_slow():
-        return ops.matmul(rows, matrix)
-    return custom_gradient(_product, _product_gradients)(rows, as_tensor(matrix))[0]
+        result = matmul(rows, matrix)
+    else:
+        result = custom_gradient(_product, _product_gradients)(rows, as_tensor(matrix))[0]
+    if bias is None:
+        return result
+    bias = as_tensor(bias)
+    if backend_name() == "torch" and result.dtype == bias.dtype and not (result.requires_grad or bias.requires_grad):
+        return result.add_(bias)  # PyTorch would otherwise write the sum, which may be large, to another tensor
+    return ops.add(result, bias)
+
+
+def sigmoid_gradient(upstream: Tensor, output: Tensor) -> Tensor:
+    """Computes the gradient of y = sigmoid(x) from y: d y (1 - y), in one pass under PyTorch."""
+    if backend_name() == "torch":
+        import torch
+
+        return torch.ops.aten.sigmoid_backward(upstream, output)
+    return upstream * output * (1 - output)
+
+
+def tanh_gradient(upstream: Tensor, output: Tensor) -> Tensor:
+    """Computes the gradient of y = tanh(x) from y: d (1 - y^2), in one pass under PyTorch."""
+    if backend_name() == "torch":
+        import torch
+
+        return torch.ops.aten.tanh_backward(upstream, output)
+    return upstream * (1 - output * output)
 
 
 def _product(rows: Tensor, matrix: Tensor) -> tuple[list[Tensor], tuple[Tensor, Tensor]]:
-    return [ops.matmul(rows, matrix)], (rows, matrix)
+    return [matmul(rows, matrix)], (rows, matrix)
 
 
 def _product_gradients(residuals: tuple[Tensor, Tensor], upstream: list[Tensor]) -> list[Tensor]:
     rows, matrix = residuals
-    return [ops.matmul(upstream[0], ops.transpose(matrix)), summed_product(rows, upstream[0])]
+    return [matmul(upstream[0], ops.transpose(matrix)), summed_product(rows, upstream[0])]
 
 
 def summed_product(left: Tensor, right: Tensor) -> Tensor:
@@ -192,7 +218,7 @@ def summed_product(left: Tensor, right: Tensor) -> Tensor:
         float tensor `(m, n)`.
     """
     rows = [ops.reshape(tensor, (-1, tensor.shape[-1])) for tensor in (left, right)]
-    return ops.matmul(_transposed_copy(rows[0]), rows[1])
+    return matmul(_transposed_copy(rows[0]), rows[1])
 
 
 def _transposed_copy(matrix: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Operations that `keras.ops` lacks, or that are faster here: table rows, top-k, dropout.
+"""Operations that `keras.ops` lacks, or that are faster or more precise here: products, table rows, top-k, dropout.
 
 Its `ops` is `keras.ops`, which is imported when an operation is first used.
 """
@@ -45,6 +45,25 @@ def as_tensor(value: "Tensor | keras.Variable | np.ndarray") -> Tensor:
 
         return tf.convert_to_tensor(tensor)
     return tensor
+
+
+def matmul(left: "Tensor | keras.Variable", right: "Tensor | keras.Variable") -> Tensor:
+    """Multiplies matrices as `ops.matmul` does; under PyTorch, which converts float64 to float32 there, it stays."""
+    left, right = as_tensor(left), as_tensor(right)
+    if backend_name() == "torch" and left.dtype == right.dtype:
+        import torch
+
+        return torch.matmul(left, right)
+    return ops.matmul(left, right)
+
+
+def tanh(tensor: Tensor) -> Tensor:
+    """Computes tanh as `ops.tanh` does; under JAX, which converts float64 to float32 there, it stays."""
+    if backend_name() == "jax":
+        import jax
+
+        return jax.numpy.tanh(tensor)
+    return ops.tanh(tensor)
 
 
 def wide_dtype(dtype: str) -> str:

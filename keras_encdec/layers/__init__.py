@@ -9,6 +9,7 @@ from keras_encdec.layers.attention import attention_names as attention_names
 from keras_encdec.layers.attention import register_attention as register_attention
 from keras_encdec.layers.deep_output import DeepOutput as DeepOutput
 from keras_encdec.layers.deep_output import Maxout as Maxout
+from keras_encdec.layers.dense import Dense as Dense
 from keras_encdec.layers.dropout import Dropout as Dropout
 from keras_encdec.layers.factorized_embedding import FactorizedEmbedding as FactorizedEmbedding
 from keras_encdec.layers.gru import GRU as GRU

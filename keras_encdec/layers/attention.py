@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_encdec.architectures.configurations import ATTENTIONS
-from keras_encdec.backend.operations import wide_dtype
+from keras_encdec.backend.operations import matmul, tanh, wide_dtype
 from keras_encdec.backend.types import Shape, Tensor
 from keras_encdec.errors import not_defined
 from keras_encdec.layers.attention_step import (
@@ -169,7 +169,7 @@ class Attention(keras.layers.Layer):
         if positions is None:
             positions = ops.broadcast_to(ops.arange(ops.shape(queries)[1], dtype="int32"), ops.shape(queries)[:2])
         weights = self.attention_weights(queries, self.keys(annotations), ops.cast(annotations_mask, "bool"), positions)
-        context = ops.matmul(ops.cast(weights, self.compute_dtype), annotations)
+        context = matmul(ops.cast(weights, self.compute_dtype), annotations)
         return (context, weights) if return_weights else context
 
     def compute_mask(self, queries: Tensor, previous_mask: Tensor | None = None) -> Tensor:
@@ -380,8 +380,8 @@ class LocalPredictiveAttention(LocalAttention):
         super().build(queries_shape, annotations_shape)
 
     def centers(self, queries: Tensor, last: Tensor, positions: Tensor) -> Tensor:
-        hidden = ops.tanh(ops.matmul(queries, self.position_kernel))
-        share = ops.sigmoid(ops.cast(ops.squeeze(ops.matmul(hidden, self.position_vector), -1), last.dtype))
+        hidden = tanh(matmul(queries, self.position_kernel))
+        share = ops.sigmoid(ops.cast(ops.squeeze(matmul(hidden, self.position_vector), -1), last.dtype))
         return last * share
 
     def factor(self, offsets: Tensor) -> Tensor | None:

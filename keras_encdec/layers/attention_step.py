@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 import keras
 from keras import ops
 
-from keras_encdec.backend.gradients import product, summed_product
-from keras_encdec.backend.operations import wide_dtype
+from keras_encdec.backend.gradients import product, sigmoid_gradient, summed_product, tanh_gradient
+from keras_encdec.backend.operations import matmul, tanh, wide_dtype
 from keras_encdec.backend.types import Shape, State, Structure, Tensor
 from keras_encdec.layers.initializers import fresh
 from keras_encdec.layers.recurrence import RecurrentStep
@@ -49,7 +49,7 @@ class AttentionScore(keras.layers.Layer):
         return {}
 
     def call(self, queries: Tensor, keys: Tensor) -> Tensor:
-        return ops.matmul(queries, ops.swapaxes(keys, 1, 2))
+        return matmul(queries, ops.swapaxes(keys, 1, 2))
 
 
 class DotScore(AttentionScore):
@@ -113,15 +113,15 @@ class ConcatScore(AttentionScore):
         return self.score_units or query_width
 
     def keys(self, annotations: Tensor) -> Tensor:
-        return ops.matmul(annotations, self.key_kernel)
+        return matmul(annotations, self.key_kernel)
 
     def symbols(self) -> dict[str, keras.Variable]:
         return {"W_q": self.query_kernel, "W_k": self.key_kernel, "v_a": self.score_vector}
 
     def call(self, queries: Tensor, keys: Tensor) -> Tensor:
-        queries = ops.matmul(queries, self.query_kernel)
-        hidden = ops.tanh(ops.expand_dims(queries, 2) + ops.expand_dims(keys, 1))
-        return ops.squeeze(ops.matmul(hidden, self.score_vector), -1)
+        queries = matmul(queries, self.query_kernel)
+        hidden = tanh(ops.expand_dims(queries, 2) + ops.expand_dims(keys, 1))
+        return ops.squeeze(matmul(hidden, self.score_vector), -1)
 
 
 SCORES = {"dot": DotScore, "general": GeneralScore, "concat": ConcatScore}
@@ -205,14 +205,14 @@ class AttentionStep:
         wide = wide_dtype(queries.dtype)
         if self.half_width < math.inf:
             if self.predictive:
-                hidden = ops.tanh(ops.matmul(queries, parameters["position_kernel"]))
-                share = ops.sigmoid(ops.cast(ops.matmul(hidden, parameters["position_vector"]), wide))
+                hidden = tanh(matmul(queries, parameters["position_kernel"]))
+                share = ops.sigmoid(ops.cast(matmul(hidden, parameters["position_vector"]), wide))
                 center = last_position(window, wide) * share
                 saved.update(hidden=hidden, share=share)
             else:
                 center = ops.cast(position, wide)
             window, offsets = local_window(window, center, self.half_width)
-        scores = ops.cast(ops.squeeze(ops.matmul(ops.expand_dims(queries, 1), ops.swapaxes(keys, 1, 2)), 1), wide)
+        scores = ops.cast(ops.squeeze(matmul(ops.expand_dims(queries, 1), ops.swapaxes(keys, 1, 2)), 1), wide)
         saved["softmax"] = softmax = masked_softmax(scores, window)
         if not self.predictive:
             return softmax, saved
@@ -229,15 +229,15 @@ class AttentionStep:
             factor, last = gaussian(offsets, self.half_width), last_position(parameters["mask"], share.dtype)
             d_center = ops.sum(d_weights * softmax * factor * offsets, axis=1, keepdims=True)
             d_center = d_center / (self.half_width / 2) ** 2
-            d_share = ops.cast(d_center * last * share * (1 - share), queries.dtype)
-            d_hidden = d_share * ops.transpose(parameters["position_vector"]) * (1 - hidden * hidden)
-            d_queries = ops.matmul(d_hidden, ops.transpose(parameters["position_kernel"]))
+            d_share = ops.cast(sigmoid_gradient(d_center * last, share), queries.dtype)
+            d_hidden = tanh_gradient(d_share * ops.transpose(parameters["position_vector"]), hidden)
+            d_queries = matmul(d_hidden, ops.transpose(parameters["position_kernel"]))
             factors.update(position_kernel=(queries, d_hidden), position_vector=(hidden, d_share))
             d_weights = d_weights * factor
         d_scores = softmax * (d_weights - ops.sum(softmax * d_weights, axis=-1, keepdims=True))
         d_scores = ops.cast(d_scores, queries.dtype)
         factors["keys"] = d_scores, queries
-        d_products = ops.matmul(ops.expand_dims(d_scores, 1), parameters["keys"])
+        d_products = matmul(ops.expand_dims(d_scores, 1), parameters["keys"])
         return d_queries + ops.squeeze(d_products, 1), factors
 
 
@@ -301,20 +301,20 @@ class InputFeedingStep(RecurrentStep):
     ) -> tuple[State, dict[str, Structure]]:
         new: State = {}
         saved: dict[str, Structure] = {"cells": [], "inputs": [self._dropped(state["attentional"], inputs_t, 0)]}
-        hidden, projected = None, inputs_t["projected"] + ops.matmul(saved["inputs"][0], parameters["feeding"])
+        hidden, projected = None, inputs_t["projected"] + matmul(saved["inputs"][0], parameters["feeding"])
         for layer, step in enumerate(self.cell_steps):
             if layer:
                 saved["inputs"].append(self._dropped(hidden, inputs_t, layer))
                 kernel, bias = parameters["kernels"][layer - 1], parameters["biases"][layer - 1]
-                projected = ops.matmul(saved["inputs"][layer], kernel) + bias
+                projected = product(saved["inputs"][layer], kernel, bias)
             states, saved_by_cell = step.forward(projected, self._layer_state(state, layer), parameters["cells"][layer])
             hidden = states["hidden"]
             new.update({f"{part}_{layer + 1}": states[part] for part in self.parts})
             saved["cells"].append(saved_by_cell)
         weights, saved["attention"] = self.attention.forward(hidden, parameters, state.get("position"))
         values = parameters["values"]
-        context = ops.squeeze(ops.matmul(ops.expand_dims(ops.cast(weights, values.dtype), 1), values), 1)
-        attentional = ops.tanh(context + ops.matmul(hidden, parameters["state_projection"]))
+        context = ops.squeeze(matmul(ops.expand_dims(ops.cast(weights, values.dtype), 1), values), 1)
+        attentional = tanh(context + matmul(hidden, parameters["state_projection"]))
         saved.update(hidden=hidden, weights=weights, attentional=attentional, kept=inputs_t.get("kept", ()))
         new.update(attentional=attentional, attention=weights)
         if "position" in state:
@@ -327,11 +327,11 @@ class InputFeedingStep(RecurrentStep):
         kept = {} if isinstance(saved["kept"], tuple) else {"kept": saved["kept"]}
         hidden, weights, attentional = saved["hidden"], saved["weights"], saved["attentional"]
         values = parameters["values"]
-        d_sum = d_state["attentional"] * (1 - attentional * attentional)
-        d_weights = ops.squeeze(ops.matmul(ops.expand_dims(d_sum, 1), ops.swapaxes(values, 1, 2)), 1)
+        d_sum = tanh_gradient(d_state["attentional"], attentional)
+        d_weights = ops.squeeze(matmul(ops.expand_dims(d_sum, 1), ops.swapaxes(values, 1, 2)), 1)
         d_weights = ops.cast(d_weights, weights.dtype) + d_state["attention"]
         d_hidden, factors = self.attention.backward(d_weights, hidden, saved["attention"], parameters)
-        d_hidden = d_hidden + ops.matmul(d_sum, ops.transpose(parameters["state_projection"]))
+        d_hidden = d_hidden + matmul(d_sum, ops.transpose(parameters["state_projection"]))
         factors["values"] = ops.cast(weights, values.dtype), d_sum
         factors["state_projection"] = hidden, d_sum
         before, factors["kernels"], factors["cells"] = {}, [], []
@@ -343,7 +343,7 @@ class InputFeedingStep(RecurrentStep):
             )
             before.update({f"{part}_{layer + 1}": d_before[part] for part in self.parts})
             kernel = parameters["kernels"][layer - 1] if layer else parameters["feeding"]
-            d_hidden = self._dropped(ops.matmul(d_projected, ops.transpose(kernel)), kept, layer)
+            d_hidden = self._dropped(matmul(d_projected, ops.transpose(kernel)), kept, layer)
             factors["kernels"].insert(0, (saved["inputs"][layer], d_projected))
             factors["cells"].insert(0, cell_factors)
         before.update(attentional=d_hidden, attention=ops.zeros_like(weights))
@@ -356,7 +356,7 @@ class InputFeedingStep(RecurrentStep):
         gradients: dict[str, Structure] = {"mask": None}
         for name in ("keys", "values"):
             left, right = factors[name]  # `(time, batch, ...)`
-            gradients[name] = ops.matmul(ops.transpose(left, (1, 2, 0)), ops.transpose(right, (1, 0, 2)))
+            gradients[name] = matmul(ops.transpose(left, (1, 2, 0)), ops.transpose(right, (1, 0, 2)))
         for name in ("state_projection", "position_kernel", "position_vector"):
             if name in factors:
                 gradients[name] = summed_product(*factors[name])

@@ -3,7 +3,8 @@
 import keras
 from keras import ops
 
-from keras_encdec.backend.operations import last_maximum
+from keras_encdec.backend.gradients import product
+from keras_encdec.backend.operations import last_maximum, matmul
 from keras_encdec.backend.types import Shape, Tensor
 from keras_encdec.layers.initializers import checked_size, fresh, published_normal
 
@@ -143,7 +144,7 @@ class DeepOutput(keras.layers.Layer):
 
     def project_context(self, context: Tensor) -> Tensor:
         """Computes c O_c + b_O once per sequence: `(batch, context_units)` to `(batch, 2 * maxout_units)`."""
-        return ops.matmul(context, self.context_kernel) + self.bias
+        return matmul(context, self.context_kernel) + self.bias
 
     def reduce(self, states: Tensor, previous: Tensor, projected_context: Tensor) -> Tensor:
         """Computes s G_r `(..., rank)`, the features that the output matrix multiplies.
@@ -153,12 +154,12 @@ class DeepOutput(keras.layers.Layer):
             previous: float tensor `(..., features)`.
             projected_context: float tensor that broadcasts to `(..., 2 * maxout_units)`.
         """
-        pre = ops.matmul(states, self.state_kernel) + ops.matmul(previous, self.previous_kernel)
-        return ops.matmul(self.maxout(pre + projected_context), self.right_factor)
+        pre = matmul(states, self.state_kernel) + matmul(previous, self.previous_kernel)
+        return matmul(self.maxout(pre + projected_context), self.right_factor)
 
     def logits(self, reduced: Tensor) -> Tensor:
         """Computes s G_r G_l + b_G: `(..., rank)` to `(..., output_dim)`."""
-        return ops.matmul(reduced, self.left_factor) + self.output_bias
+        return product(reduced, self.left_factor, self.output_bias)
 
     def call(self, states: Tensor, previous: Tensor, context: Tensor) -> Tensor:
         return self.logits(self.reduce(states, previous, ops.expand_dims(self.project_context(context), 1)))

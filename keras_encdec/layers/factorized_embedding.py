@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_encdec.backend.operations import matmul
 from keras_encdec.backend.types import Shape, Tensor
 from keras_encdec.layers.initializers import checked_size, fresh, published_normal
 
@@ -75,7 +76,7 @@ class FactorizedEmbedding(keras.layers.Layer):
         # The factor keeps row 0 out of the gradient: it stays zero whatever the optimizer.
         present = ops.cast(ops.expand_dims(ops.not_equal(inputs, 0), -1), self.compute_dtype)
         embedded = ops.take(self.embeddings, inputs, axis=0) * present
-        return embedded if self.units is None else ops.matmul(embedded, self.projection)
+        return embedded if self.units is None else matmul(embedded, self.projection)
 
     def compute_mask(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
         return ops.not_equal(inputs, 0)

@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
-from keras_encdec.backend.gradients import summed_product
-from keras_encdec.backend.operations import as_tensor
+from keras_encdec.backend.gradients import sigmoid_gradient, summed_product, tanh_gradient
+from keras_encdec.backend.operations import as_tensor, matmul, tanh
 from keras_encdec.backend.types import Shape, State, Structure, Tensor
 from keras_encdec.layers.initializers import LeftSingularVectors, checked_size, fresh
 from keras_encdec.layers.recurrence import RecurrentStep
@@ -285,7 +285,7 @@ class ContextGRUCell(RecurrentCell):
 
     def project_context(self, context: Tensor) -> Tensor:
         """Computes c [C_r C_z C] once per sequence: `(batch, context_units)` to `(batch, 3 * units)`."""
-        return ops.matmul(context, self.context_kernel)
+        return matmul(context, self.context_kernel)
 
     def context_parameters(self, projected_context: Tensor) -> list[Tensor]:
         """Returns the recurrent matrix and the context, for `step`, instead of `parameters`.
@@ -321,14 +321,14 @@ class GRUStep(RecurrentStep):
     def forward(self, inputs_t: Tensor, state: State, parameters: list[Tensor]) -> tuple[State, Structure]:
         hidden, (gate_kernel, candidate_kernel) = state["hidden"], parameters
         units = hidden.shape[-1]
-        gates = ops.sigmoid(inputs_t[:, : 2 * units] + ops.matmul(hidden, gate_kernel))
+        gates = ops.sigmoid(inputs_t[:, : 2 * units] + matmul(hidden, gate_kernel))
         r, z = gates[:, :units], gates[:, units:]
         if self.reset_after:
-            recurrent = ops.matmul(hidden, candidate_kernel)
-            candidate = ops.tanh(inputs_t[:, 2 * units :] + r * recurrent)
+            recurrent = matmul(hidden, candidate_kernel)
+            candidate = tanh(inputs_t[:, 2 * units :] + r * recurrent)
         else:
             recurrent = r * hidden
-            candidate = ops.tanh(inputs_t[:, 2 * units :] + ops.matmul(recurrent, candidate_kernel))
+            candidate = tanh(inputs_t[:, 2 * units :] + matmul(recurrent, candidate_kernel))
         return {"hidden": candidate + z * (hidden - candidate)}, (r, z, candidate, recurrent)
 
     def backward(
@@ -336,20 +336,20 @@ class GRUStep(RecurrentStep):
     ) -> tuple[Tensor, State, Structure]:
         hidden, d_new, (gate_kernel, candidate_kernel) = state["hidden"], d_state["hidden"], parameters
         r, z, candidate, recurrent = saved
-        d_candidate = d_new * (1 - z) * (1 - candidate * candidate)
-        d_z = d_new * (hidden - candidate) * z * (1 - z)
+        d_candidate = tanh_gradient(d_new * (1 - z), candidate)
+        d_z = sigmoid_gradient(d_new * (hidden - candidate), z)
         if self.reset_after:
-            d_r = d_candidate * recurrent * r * (1 - r)
+            d_r = sigmoid_gradient(d_candidate * recurrent, r)
             d_recurrent = d_candidate * r
             left, right = hidden, d_recurrent
-            d_hidden = ops.matmul(d_recurrent, ops.transpose(candidate_kernel))
+            d_hidden = matmul(d_recurrent, ops.transpose(candidate_kernel))
         else:
-            d_reset = ops.matmul(d_candidate, ops.transpose(candidate_kernel))
-            d_r = d_reset * hidden * r * (1 - r)
+            d_reset = matmul(d_candidate, ops.transpose(candidate_kernel))
+            d_r = sigmoid_gradient(d_reset * hidden, r)
             left, right = recurrent, d_candidate
             d_hidden = d_reset * r
         d_gates = ops.concatenate([d_r, d_z], axis=-1)
-        d_hidden = d_hidden + d_new * z + ops.matmul(d_gates, ops.transpose(gate_kernel))
+        d_hidden = d_hidden + d_new * z + matmul(d_gates, ops.transpose(gate_kernel))
         d_inputs = ops.concatenate([d_gates, d_candidate], axis=-1)
         return d_inputs, {"hidden": d_hidden}, [(hidden, d_gates), (left, right)]
 
@@ -363,10 +363,10 @@ class ContextGRUStep(RecurrentStep):
     def forward(self, inputs_t: Tensor, state: State, parameters: list[Tensor]) -> tuple[State, Structure]:
         hidden, (kernel, projected_context) = state["hidden"], parameters
         units = hidden.shape[-1]
-        recurrent = ops.matmul(hidden, kernel) + projected_context
+        recurrent = matmul(hidden, kernel) + projected_context
         gates = ops.sigmoid(inputs_t[:, : 2 * units] + recurrent[:, : 2 * units])
         r, z = gates[:, :units], gates[:, units:]
-        candidate = ops.tanh(inputs_t[:, 2 * units :] + r * recurrent[:, 2 * units :])
+        candidate = tanh(inputs_t[:, 2 * units :] + r * recurrent[:, 2 * units :])
         return {"hidden": candidate + z * (hidden - candidate)}, (r, z, candidate, recurrent[:, 2 * units :])
 
     def backward(
@@ -374,11 +374,11 @@ class ContextGRUStep(RecurrentStep):
     ) -> tuple[Tensor, State, Structure]:
         hidden, d_new = state["hidden"], d_state["hidden"]
         r, z, candidate, recurrent = saved
-        d_candidate = d_new * (1 - z) * (1 - candidate * candidate)
-        d_z = d_new * (hidden - candidate) * z * (1 - z)
-        d_r = d_candidate * recurrent * r * (1 - r)
+        d_candidate = tanh_gradient(d_new * (1 - z), candidate)
+        d_z = sigmoid_gradient(d_new * (hidden - candidate), z)
+        d_r = sigmoid_gradient(d_candidate * recurrent, r)
         d_recurrent = ops.concatenate([d_r, d_z, d_candidate * r], axis=-1)
-        d_hidden = d_new * z + ops.matmul(d_recurrent, ops.transpose(parameters[0]))
+        d_hidden = d_new * z + matmul(d_recurrent, ops.transpose(parameters[0]))
         return ops.concatenate([d_r, d_z, d_candidate], axis=-1), {"hidden": d_hidden}, (hidden, d_recurrent)
 
     def parameter_gradients(self, factors: Structure) -> list[Tensor]:

@@ -8,8 +8,8 @@ from keras import ops
 
 from keras_encdec.architectures.configurations import CELLS
 from keras_encdec.backend.devices import backend_name
-from keras_encdec.backend.gradients import product
-from keras_encdec.backend.operations import as_tensor
+from keras_encdec.backend.gradients import product, sigmoid_gradient, tanh_gradient
+from keras_encdec.backend.operations import as_tensor, matmul, tanh
 from keras_encdec.backend.types import Shape, State, Structure, Tensor
 from keras_encdec.layers.initializers import checked_size, fresh, published_normal
 from keras_encdec.layers.recurrence import RecurrentStep, run_recurrence
@@ -88,7 +88,7 @@ class RecurrentCell(keras.layers.Layer):
 
     def project_inputs(self, inputs: Tensor) -> Tensor:
         """Computes x W + b of all gates and any number of steps: `(..., features)` to `(..., gates * units)`."""
-        return product(inputs, self.kernel) + self.bias
+        return product(inputs, self.kernel, self.bias)
 
     def parameters(self) -> list[Tensor]:
         """Returns the recurrent matrices, for `step`: a list of tensors, read once before a loop."""
@@ -180,14 +180,14 @@ class RNNStep(RecurrentStep):
     """Step of `RNNCell`: parameter U. The inputs are projected; the state is `{"hidden": (batch, units)}`."""
 
     def forward(self, inputs_t: Tensor, state: State, parameters: list[Tensor]) -> tuple[State, Structure]:
-        new = ops.tanh(inputs_t + ops.matmul(state["hidden"], parameters[0]))
+        new = tanh(inputs_t + matmul(state["hidden"], parameters[0]))
         return {"hidden": new}, new
 
     def backward(
         self, d_state: State, state: State, saved: Structure, parameters: list[Tensor]
     ) -> tuple[Tensor, State, Structure]:
-        d_sum = d_state["hidden"] * (1 - saved * saved)
-        before = {"hidden": ops.matmul(d_sum, ops.transpose(parameters[0]))}
+        d_sum = tanh_gradient(d_state["hidden"], saved)
+        before = {"hidden": matmul(d_sum, ops.transpose(parameters[0]))}
         return d_sum, before, (state["hidden"], d_sum)
 
 
@@ -234,11 +234,11 @@ class LSTMStep(RecurrentStep):
 
     def forward(self, inputs_t: Tensor, state: State, parameters: list[Tensor]) -> tuple[State, Structure]:
         units = state["hidden"].shape[-1]
-        sums = inputs_t + ops.matmul(state["hidden"], parameters[0])
-        gates, candidate = ops.sigmoid(sums[:, : 3 * units]), ops.tanh(sums[:, 3 * units :])
+        sums = inputs_t + matmul(state["hidden"], parameters[0])
+        gates, candidate = ops.sigmoid(sums[:, : 3 * units]), tanh(sums[:, 3 * units :])
         i, f, o = gates[:, :units], gates[:, units : 2 * units], gates[:, 2 * units :]
         cell = f * state["cell"] + i * candidate
-        squashed = ops.tanh(cell)
+        squashed = tanh(cell)
         return {"hidden": o * squashed, "cell": cell}, (i, f, o, candidate, squashed)
 
     def backward(
@@ -246,17 +246,17 @@ class LSTMStep(RecurrentStep):
     ) -> tuple[Tensor, State, Structure]:
         d_hidden = d_state["hidden"]
         i, f, o, candidate, squashed = saved
-        d_cell = d_state["cell"] + d_hidden * o * (1 - squashed * squashed)
+        d_cell = d_state["cell"] + tanh_gradient(d_hidden * o, squashed)
         d_sums = ops.concatenate(
             [
-                d_cell * candidate * i * (1 - i),
-                d_cell * state["cell"] * f * (1 - f),
-                d_hidden * squashed * o * (1 - o),
-                d_cell * i * (1 - candidate * candidate),
+                sigmoid_gradient(d_cell * candidate, i),
+                sigmoid_gradient(d_cell * state["cell"], f),
+                sigmoid_gradient(d_hidden * squashed, o),
+                tanh_gradient(d_cell * i, candidate),
             ],
             axis=-1,
         )
-        before = {"hidden": ops.matmul(d_sums, ops.transpose(parameters[0])), "cell": d_cell * f}
+        before = {"hidden": matmul(d_sums, ops.transpose(parameters[0])), "cell": d_cell * f}
         return d_sums, before, (state["hidden"], d_sums)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_encdec.backend.operations import as_tensor, with_table_rows
+from keras_encdec.backend.operations import as_tensor, matmul, tanh, with_table_rows
 from keras_encdec.backend.types import Encoded, Memory, Shape, State, Tensor
 from keras_encdec.layers.attention import attention_class
 from keras_encdec.layers.attention_step import InputFeedingStep, WithoutGradient
@@ -183,7 +183,7 @@ class AttentionDecoder(RecurrentDecoder):
         if not self.speller.is_separate:
             return rows(states["attentional"])
         annotations = memory["annotations"]
-        context = ops.matmul(ops.cast(states["attention"], annotations.dtype), annotations)
+        context = matmul(ops.cast(states["attention"], annotations.dtype), annotations)
         return self.speller.first_state(rows(states[self._last_hidden]), rows(context))
 
     def spelling_state(self, state: State, memory: Memory, source_of_row: Tensor | None = None) -> Tensor:
@@ -193,7 +193,7 @@ class AttentionDecoder(RecurrentDecoder):
         weights = state["attention"]
         annotations = self.take_memory(memory["annotations"], ops.shape(weights)[0], source_of_row)
         weights = ops.expand_dims(ops.cast(weights, annotations.dtype), 1)
-        context = ops.squeeze(ops.matmul(weights, annotations), 1)
+        context = ops.squeeze(matmul(weights, annotations), 1)
         return self.speller.first_state(state[self._last_hidden], context)
 
     def weight_classes(self) -> dict[str, list[keras.Variable]]:
@@ -276,7 +276,7 @@ class AttentionDecoder(RecurrentDecoder):
             context, weights = self._context(queries, tables)
             context = ops.reshape(context, ops.shape(hidden))
             weights = ops.reshape(weights, (rows, ops.shape(weights)[-1]))
-        new["attentional"] = ops.tanh(context + self.state_projection(hidden))
+        new["attentional"] = tanh(context + self.state_projection(hidden))
         new["attention"] = weights
         return new
 
@@ -285,12 +285,12 @@ class AttentionDecoder(RecurrentDecoder):
         weights = self.attention_layer.attention_weights(
             queries["hidden"], memory["keys"], memory["mask"], queries.get("position")
         )
-        return ops.matmul(ops.cast(weights, self.compute_dtype), memory["values"]), weights
+        return matmul(ops.cast(weights, self.compute_dtype), memory["values"]), weights
 
     def _attend_all_steps(self, hidden: Tensor, memory: Memory, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Computes h~ and the attention weights for h, `(sources, steps, units)`, at the positions of all steps."""
         context, weights = self._context({"hidden": hidden, "position": positions}, memory)
-        return ops.tanh(context + self.state_projection(hidden)), weights
+        return tanh(context + self.state_projection(hidden)), weights
 
     def get_config(self) -> dict[str, object]:
         names = "annotation_width", "attention", "attention_score", "attention_arguments", "input_feeding"

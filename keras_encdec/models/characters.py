@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import keras
 from keras import ops
 
+from keras_encdec.backend.operations import tanh
 from keras_encdec.backend.types import Encoded, Memory, Shape, State, Tensor
 from keras_encdec.layers.dropout import Dropout
 from keras_encdec.layers.factorized_embedding import FactorizedEmbedding
@@ -228,7 +229,7 @@ class Speller(keras.layers.Layer):
         Returns:
             float tensor `(words, units)`.
         """
-        return ops.tanh(self.context_projection(context) + self.state_projection(hidden))
+        return tanh(self.context_projection(context) + self.state_projection(hidden))
 
     def call(self, first: Tensor, characters: Tensor) -> Tensor:
         characters = characters[:, :MAX_WORD_LENGTH]  # after so many characters, the end mark is certain

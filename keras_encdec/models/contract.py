@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_encdec.backend.gradients import product
-from keras_encdec.backend.operations import take_rows
+from keras_encdec.backend.operations import matmul, take_rows
 from keras_encdec.backend.types import Encoded, Memory, Shape, State, Tensor
 from keras_encdec.errors import not_defined
 from keras_encdec.layers.recurrence import run_recurrence
@@ -251,7 +251,7 @@ class Decoder(ModelSide):
     def logits(self, features: Tensor) -> Tensor:
         """Computes logits `(..., vocabulary_size)` from features `(..., feature_width)`."""
         matrix, bias = self.output_weights
-        return product(features, matrix) + bias
+        return product(features, matrix, bias)
 
     def candidate_weights(self, words: Tensor, allowed: Tensor) -> dict[str, Tensor]:
         """Takes the columns of the output matrix and bias that belong to candidate words.
@@ -289,7 +289,7 @@ class Decoder(ModelSide):
         matrix, bias = candidates["matrix"], candidates["bias"]
         width = matrix.shape[-1]
         grouped = ops.reshape(features, (ops.shape(matrix)[0], -1, features.shape[-1]))
-        logits = ops.reshape(ops.matmul(grouped, matrix), (ops.shape(bias)[0], -1, width))
+        logits = ops.reshape(matmul(grouped, matrix), (ops.shape(bias)[0], -1, width))
         return ops.reshape(logits + ops.cast(bias[:, None, :], logits.dtype), (-1, width))
 
     def next_log_probs(

@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_encdec.architectures.configurations import FeedForwardLanguageModelConfig
 from keras_encdec.backend.gradients import without_gradients
+from keras_encdec.backend.operations import matmul
 from keras_encdec.backend.types import Encoded, Memory, Shape, State, Structure, Tensor
 from keras_encdec.layers.dropout import Dropout
 from keras_encdec.layers.factorized_embedding import FactorizedEmbedding
@@ -226,7 +227,7 @@ class FeedForwardDecoder(Decoder):
     def word_products(self, words: Tensor) -> Tensor:
         kernel = ops.convert_to_tensor(self.hidden_layers[0].kernel)
         kernels = ops.reshape(kernel, (self.context_length, self.embedding_dim, self.hidden_units[0]))
-        return ops.matmul(self.embedding(words)[None], kernels)
+        return matmul(self.embedding(words)[None], kernels)
 
     def features_of_sums(self, sums: Tensor) -> Tensor:
         first, *others = self.hidden_layers

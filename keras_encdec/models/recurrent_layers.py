@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_encdec.backend.types import Tensor
+from keras_encdec.layers.dense import Dense
 from keras_encdec.layers.dropout import Dropout
 from keras_encdec.layers.factorized_embedding import FactorizedEmbedding
 from keras_encdec.layers.recurrent_cell import RecurrentCell, recurrent_cell_class
@@ -112,9 +113,9 @@ def recurrent_cell(cell: str, units: int, initial_scale: float, dtype: keras.DTy
 
 def dense(
     units: int, initial_scale: float, dtype: keras.DTypePolicy, activation: str | None = None, use_bias: bool = True
-) -> keras.layers.Dense:
+) -> Dense:
     """Makes a Dense layer with uniform initial weights."""
-    return keras.layers.Dense(units, activation, use_bias, kernel_initializer=uniform(initial_scale), dtype=dtype)
+    return Dense(units, activation, use_bias, kernel_initializer=uniform(initial_scale), dtype=dtype)
 
 
 def uniform(initial_scale: float) -> keras.initializers.Initializer:

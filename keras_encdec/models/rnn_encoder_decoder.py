@@ -8,6 +8,7 @@ from keras import ops
 from keras_encdec.architectures.configurations import RNNEncoderDecoderConfig
 from keras_encdec.backend.types import Encoded, Memory, Shape, State, Tensor
 from keras_encdec.layers.deep_output import DeepOutput
+from keras_encdec.layers.dense import Dense
 from keras_encdec.layers.factorized_embedding import FactorizedEmbedding
 from keras_encdec.layers.gru import GRU, ContextGRUCell
 from keras_encdec.layers.initializers import published_normal
@@ -136,7 +137,7 @@ class RNNEncoder(Encoder):
             vocabulary_size, embedding_dim, embeddings_initializer=normal(), dtype=policy
         )
         self.gru = GRU(units, reset_after=reset_after, kernel_initializer=normal(), dtype=policy)
-        self.summary = keras.layers.Dense(units, activation="tanh", kernel_initializer=normal(), dtype=policy)
+        self.summary = Dense(units, activation="tanh", kernel_initializer=normal(), dtype=policy)
 
     def build(self, source_shape: Shape | None = None) -> None:
         self.embedding.build((None, None))
@@ -229,7 +230,7 @@ class RNNDecoder(Decoder):
         self.embedding = FactorizedEmbedding(
             vocabulary_size, embedding_dim, embeddings_initializer=normal(), dtype=policy
         )
-        self.initial_state = keras.layers.Dense(units, activation="tanh", kernel_initializer=normal(), dtype=policy)
+        self.initial_state = Dense(units, activation="tanh", kernel_initializer=normal(), dtype=policy)
         self.cell = ContextGRUCell(units, kernel_initializer=normal(), dtype=policy)
         self.readout = DeepOutput(vocabulary_size, maxout_units, output_rank, kernel_initializer=normal(), dtype=policy)
 

@@ -14,17 +14,25 @@ def arrays(*shapes):
 
 @pytest.mark.parametrize("steps", [1, 3])
 def test_product_and_its_gradients_are_those_of_matmul(steps):
-    rows, matrix, factor = arrays((2, steps, 4), (4, 5), (2, steps, 5))
-    expected = rows @ matrix
+    rows, matrix, bias, factor = arrays((2, steps, 4), (4, 5), (5,), (2, steps, 5))
+    expected = rows @ matrix + bias
     d_rows, d_matrix = factor @ matrix.T, np.einsum("btm,btn->mn", rows, factor)
     for way, found, gradients in gradients_of(
-        lambda rows, matrix, factor: ops.sum(product(rows, matrix) * factor),
-        [rows, matrix, factor],
-        lambda rows, matrix, factor: product(rows, matrix),
+        lambda rows, matrix, bias, factor: ops.sum(product(rows, matrix, bias) * factor),
+        [rows, matrix, bias, factor],
+        lambda rows, matrix, bias, factor: product(rows, matrix) + bias,
     ):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5, err_msg=way)
-        for gradient, values in zip(gradients, (d_rows, d_matrix, expected), strict=True):
+        for gradient, values in zip(gradients, (d_rows, d_matrix, factor.sum((0, 1)), expected), strict=True):
             np.testing.assert_allclose(gradient, values, rtol=1e-4, atol=1e-5, err_msg=way)
+
+
+def test_a_product_with_a_wider_bias_is_not_rounded():
+    rows, matrix, bias = (
+        ops.ones(shape, dtype) for shape, dtype in (((2, 3), "bfloat16"), ((3, 4), "bfloat16"), (4, "float32"))
+    )
+    found = product(rows, matrix, bias / 1024)
+    np.testing.assert_array_equal(ops.convert_to_numpy(found), np.full((2, 4), 3 + 1 / 1024, "float32"))
 
 
 def second_derivative(function, value):

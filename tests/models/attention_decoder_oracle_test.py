@@ -11,8 +11,7 @@ from recurrent_toys import PAIRS, SOURCE, TARGET, nested_weights, toy
 
 from keras_encdec.models import from_symbols, to_symbols
 
-# Keras narrows some operations of float64 tensors to float32 under JAX (tanh) and PyTorch (matmul).
-DOUBLE = 1e-9 if keras.backend.backend() == "tensorflow" else 1e-6
+DOUBLE = 1e-9
 
 KINDS = list(itertools.product(("global", "local_m", "local_p"), ("dot", "general", "concat"), (True, False)))
 ENCODERS = [

@@ -12,8 +12,7 @@ from keras_encdec.models import FeedForwardLanguageModel, from_symbols, to_symbo
 SIZES = {"ngram_order": 4, "embedding_dim": 3, "hidden_units": (6, 5)}
 TARGETS = [[5, 3, 2], [2], [1, 6, 4, 4, 8, 9, 2], [7, 8, 3, 2]]
 TARGET = padded(TARGETS)
-# Keras narrows some operations of float64 tensors to float32 under PyTorch (matmul).
-DOUBLE = 1e-9 if keras.backend.backend() == "tensorflow" else 1e-6
+DOUBLE = 1e-9
 
 
 def toy(**arguments):

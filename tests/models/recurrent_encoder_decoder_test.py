@@ -17,8 +17,7 @@ from keras_encdec.decoding import BeamSampler, Generator
 from keras_encdec.models import RecurrentEncoderDecoder, RNNEncoderDecoder
 from keras_encdec.models.recurrent_encoder import words_reversed
 
-# Keras narrows some operations of float64 tensors to float32 under JAX (tanh) and PyTorch (matmul).
-DOUBLE = 1e-9 if keras.backend.backend() == "tensorflow" else 1e-6
+DOUBLE = 1e-9
 
 NAMES = ("cell", "bidirectional", "condition", "reverse_source")
 CHOICES = list(

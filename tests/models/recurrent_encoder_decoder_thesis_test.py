@@ -9,8 +9,7 @@ from recurrent_toys import PAIRS, SOURCE, TARGET, plain_weights, stirred, thesis
 
 from keras_encdec.decoding import Generator
 
-# Keras narrows some operations of float64 tensors to float32 under JAX (tanh) and PyTorch (matmul).
-DOUBLE = 1e-9 if keras.backend.backend() == "tensorflow" else 1e-6
+DOUBLE = 1e-9
 TARGETS = [target for _, target in PAIRS]
 
 # Each: the model, its weights by the thesis's names, log p of each token and the gradient for all pairs.

@@ -21,8 +21,7 @@ def model_and_weights(reset_after, dtype):
     return from_symbols(model, weights), weights
 
 
-# Keras narrows some operations of float64 tensors to float32 under JAX (tanh) and PyTorch (matmul).
-DOUBLE = 1e-9 if keras.backend.backend() == "tensorflow" else 1e-6
+DOUBLE = 1e-9
 
 
 @pytest.mark.parametrize("reset_after", [False, True])
