@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 from google.protobuf.json_format import MessageToDict
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
 from keras_encdec.export.client.model_server import ModelName, ModelVersionStatus, ServerError, SignatureDef
 
@@ -99,7 +99,10 @@ class GrpcClient:
         self._name_model(request.model_spec)
         response = self._call(self._predictions.GetModelMetadata, request)
         signatures = get_model_metadata_pb2.SignatureDefMap()
-        response.metadata["signature_def"].Unpack(signatures)
+        try:
+            response.metadata["signature_def"].Unpack(signatures)
+        except DecodeError as error:
+            raise ServerError("INTERNAL", "found signatures that cannot be read") from error
         definitions = MessageToDict(signatures, preserving_proto_field_name=True).get("signature_def", {})
         return response.model_spec.version.value, definitions
 

@@ -68,6 +68,7 @@ class FakeModel:
         refused: bytes. Requests with a source that has them are always answered with INVALID_ARGUMENT.
         outputs: dict of output to what is answered in place of its values: one for each pair, or none.
         shapes: dict of output to the shape that gRPC answers in place of that of its values.
+        damage: bytes that gRPC answers after the signatures.
         delay: callable that gives the seconds an answer takes.
         gather: int. The first predictions wait until there are so many together.
         held: threading.Event. Answers wait for it.
@@ -78,7 +79,7 @@ class FakeModel:
         self.requests, self.most_at_once, self._now = [], 0, 0
         self.versions, self.raw, self.signatures = {1: "AVAILABLE"}, False, dict(SIGNATURES)
         self.failures, self.unavailable, self.refused = [], None, None
-        self.outputs, self.shapes, self.delay, self.gather = {}, {}, (lambda: 0), 1
+        self.outputs, self.shapes, self.damage, self.delay, self.gather = {}, {}, b"", (lambda: 0), 1
         self.held, self.holding = threading.Event(), threading.Event()
         self.held.set()
         self._changed = threading.Condition()
@@ -216,6 +217,7 @@ class _Predictions(PredictionServiceServicer):
         response = get_model_metadata_pb2.GetModelMetadataResponse()
         response.model_spec.version.value = self._model.served(versions)
         response.metadata["signature_def"].Pack(signatures)
+        response.metadata["signature_def"].value += self._model.damage
         return response
 
 

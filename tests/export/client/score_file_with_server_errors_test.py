@@ -184,6 +184,13 @@ def test_values_that_do_not_fit_their_shape_are_an_error(servers, model, shape, 
             ServedScorer(server, 0).score_pairs([(["a"], ["b"]), (["c"], ["d"])], token_log_probs=token_log_probs)
 
 
+def test_signatures_that_cannot_be_read_are_an_error(servers, model):
+    model.damage = b"\xff"
+    with contextlib.closing(connect(servers["grpc"], ModelName("encdec"), 10)) as server:
+        with pytest.raises(ServerError, match="INTERNAL: found signatures that cannot be read"):
+            server.metadata()
+
+
 def installed(*flags):
     script = pathlib.Path(sys.executable).with_name("encdec-client")
     return subprocess.Popen([script, *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
