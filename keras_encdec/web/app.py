@@ -224,10 +224,11 @@ async def _refused(request: Request, error: Exception) -> Response:
     """Responds to a request that Starlette refuses: an unknown path or method."""
     assert isinstance(error, HTTPException)  # Starlette's type for handlers allows any exception
     headers = {name.replace("-", "_"): value for name, value in (error.headers or {}).items()}
+    path, root = request.url.path, request.scope.get("root_path", "").removesuffix("/page")  # that of a page's file
+    expected, described = headers.get("Allow", "another"), f"the API is described at {root}/openapi.json."
     sentences = {
-        404: f"Found no page at {request.url.path}; the API is described at /openapi.json.",
-        405: f"Found the method {request.method} for {request.url.path}, expected {headers.get('Allow', 'another')}; "
-        "the API is described at /openapi.json.",
+        404: f"Found no page at {path}; {described}",
+        405: f"Found the method {request.method} for {path}, expected {expected}; {described}",
     }
     return refusal(error.status_code, sentences.get(error.status_code, f"{error.detail}."), **headers)
 

@@ -99,6 +99,8 @@ def test_the_application_may_be_below_a_path_of_another_one(explorers):
     for file in re.findall(r'(?:src|href)="(page/[^"]+)"', page):
         assert client.get(f"/try/{file}").status_code == 200
     assert 'src="page/' in page
+    for path in ("none", "api/score", "page/none"):
+        assert client.get(f"/try/{path}").json()["error"].endswith("; the API is described at /try/openapi.json.")
 
 
 @pytest.mark.parametrize("space", ["\n", "\r\n", "\r", "\t"])
