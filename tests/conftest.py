@@ -1,18 +1,20 @@
 """Makes the tests' own helpers importable, keeps TensorFlow quiet, and holds what many tests share."""
 
+import atexit
+import contextlib
 import gc
 import os
 import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 
 import hypothesis
 import pytest
 
 from keras_encdec.backend.startup import lean_imports
+from keras_encdec.runtime.unfinished import temporary_folder
 from keras_encdec.runtime.workers import STOP_SIGNALS
 
 
@@ -39,8 +41,9 @@ GIVEN_FLAGS = os.environ.get("XLA_FLAGS", "").split()
 QUICK_FLAGS = [f"--{flag}" for flag in QUICK_COMPILATION if f"--{flag}" not in GIVEN_FLAGS]
 os.environ["XLA_FLAGS"] = " ".join([*QUICK_FLAGS, *GIVEN_FLAGS])
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # one for all processes of the run, which inherit it
-    CACHE = tempfile.TemporaryDirectory(prefix="compiled-", ignore_cleanup_errors=True)
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = CACHE.name
+    CACHE = contextlib.ExitStack()  # a run that is killed leaves its folder to the next one, which removes it
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = CACHE.enter_context(temporary_folder())
+    atexit.register(CACHE.close)
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 # One processor for each process of the run: for tiny models, several threads take longer than one.
