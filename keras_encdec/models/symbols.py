@@ -100,9 +100,13 @@ def _columns_by_symbol(model: "TranslationModel") -> dict[str, tuple[keras.Varia
 
 
 def check_model(model: object) -> None:
-    """Raises ValueError for an object that is no model with an encoder and a decoder, such as a model directory."""
+    """Raises ValueError for an object that is no built model with an encoder and a decoder, as a model directory."""
     if not hasattr(model, "encoder"):
         raise ValueError(
             f"found {reprlib.repr(model)}, expected a model with an encoder and a decoder; "
             "keras_encdec.model_directory.ModelDirectory.load(path).model is the model of a directory"
+        )
+    if not getattr(model, "built", True):
+        raise ValueError(
+            f"found {type(model).__name__} without weights, expected self.build() at the end of its constructor"
         )

@@ -16,6 +16,7 @@ from keras_encdec.backend.gradients import without_gradients
 from keras_encdec.backend.types import Encoded, Memory, Shape, State, Structure, Tensor
 from keras_encdec.backend.variable_copies import VariableCopies
 from keras_encdec.configuration import Configuration
+from keras_encdec.errors import not_defined
 from keras_encdec.layers.initializers import checked_size
 from keras_encdec.model_config import WEIGHTS, model_path
 from keras_encdec.models.contract import Decoder, Encoder, check_specs
@@ -144,6 +145,14 @@ class TranslationModel(LikelihoodModel):
 
     def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         if not self.built:
+            for name, words in (("encoder", self.source_words), ("decoder", self.target_words)):
+                if not hasattr(self, name):
+                    raise not_defined(self, name)
+                expected = words + SPECIAL_IDS
+                ids = getattr(getattr(self, name), "vocabulary_size", expected)  # which encoders need not have
+                if ids != expected:
+                    expected_ids = f"expected {expected} ids: the words and {SPECIAL_IDS} special ids"
+                    raise ValueError(f"found the {name} with {ids} ids for {words} words, {expected_ids}")
             self.encoder.build()
             self.decoder.build()
             self.built = True

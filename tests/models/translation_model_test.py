@@ -12,8 +12,8 @@ from keras_encdec.architectures.architecture_registry import ARCHITECTURES, arch
 from keras_encdec.configuration import Configuration
 from keras_encdec.decoding import Generator
 from keras_encdec.models import RecurrentLanguageModel, RNNEncoderDecoder, model_class, register_model, to_symbols
-from keras_encdec.models.rnn_encoder_decoder import RNNEncoder
-from keras_encdec.models.translation_model import MODELS
+from keras_encdec.models.rnn_encoder_decoder import RNNDecoder, RNNEncoder
+from keras_encdec.models.translation_model import MODELS, EncoderDecoder
 from keras_encdec.scoring import Scorer
 
 
@@ -71,6 +71,28 @@ def test_a_model_and_its_configuration_may_be_defined_again():
 def test_an_object_without_encoder_and_decoder_is_refused(function, other):
     with pytest.raises(ValueError, match="found .*, expected a model with an encoder and a decoder; .* of a directory"):
         function(other)
+
+
+class UnbuiltModel(RNNEncoderDecoder):
+    """Whose constructor does not call `build`, and may leave out the encoder."""
+
+    def __init__(self, encoder_ids=None, decoder_ids=7):
+        EncoderDecoder.__init__(self, 3, 4)
+        self.decoder = RNNDecoder(decoder_ids, 2, 2, 2, 2)
+        if encoder_ids is not None:
+            self.encoder = RNNEncoder(encoder_ids, 2, 2)
+
+
+def test_a_model_that_is_not_complete_is_refused():
+    with pytest.raises(NotImplementedError, match="found UnbuiltModel without encoder, expected a class that defines"):
+        UnbuiltModel().build()
+    with pytest.raises(ValueError, match=r"found UnbuiltModel without weights, expected self.build\(\) at the end of "):
+        Generator(UnbuiltModel(6))
+    with pytest.raises(ValueError, match="found the encoder with 3 ids for 3 words, expected 6 ids: the words and 3 "):
+        UnbuiltModel(3).build()
+    with pytest.raises(ValueError, match="found the decoder with 4 ids for 4 words, expected 7 ids"):
+        UnbuiltModel(6, 4).build()
+    UnbuiltModel(6).build()
 
 
 def test_dtype_policies_of_parts_are_saved():
