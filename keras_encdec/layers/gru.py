@@ -7,7 +7,7 @@ from keras_encdec.backend.gradients import sigmoid_gradient, summed_product, tan
 from keras_encdec.backend.operations import as_tensor, matmul, tanh
 from keras_encdec.backend.types import Shape, State, Structure, Tensor
 from keras_encdec.layers.initializers import LeftSingularVectors, checked_size, fresh
-from keras_encdec.layers.recurrence import RecurrentStep
+from keras_encdec.layers.recurrence import RecurrentStep, run_recurrence
 from keras_encdec.layers.recurrent_cell import RecurrentCell, register_cell
 
 
@@ -222,8 +222,7 @@ class ContextGRUCell(RecurrentCell):
         h = z * h + (1 - z) * n
 
     The context does not change with time. In `keras.layers.RNN` it is a second state: pass `initial_state=[h_0, c]`.
-    For a whole sequence, call `project_inputs` and `project_context` once and then `run_recurrence`: the result is the
-    same, with far fewer products.
+    `run` reads whole sequences from `{"hidden": h_0, "context": c}`: the result is the same, with far fewer products.
 
     Args:
         units: int. Number of hidden units.
@@ -265,9 +264,8 @@ class ContextGRUCell(RecurrentCell):
         self.step = ContextGRUStep()
 
     @property
-    def state_size(self) -> list[int]:
-        """Widths of the state and of the context, for `keras.layers.RNN`."""
-        return [self.units, self.context_units]
+    def state_widths(self) -> dict[str, int]:
+        return {"hidden": self.units, "context": self.context_units}
 
     def build(self, input_shape: Shape) -> None:
         width = 3 * self.units
@@ -301,9 +299,13 @@ class ContextGRUCell(RecurrentCell):
         hidden = self.step(self.project_inputs(inputs), {"hidden": hidden}, parameters)["hidden"]
         return hidden, [hidden, context]
 
-    def get_initial_state(self, batch_size: int | Tensor | None = None) -> list[Tensor]:
-        """Returns zeros `(batch_size, units)` and `(batch_size, context_units)`."""
-        return [ops.zeros((batch_size, size), dtype=self.compute_dtype) for size in self.state_size]
+    def run_projected(
+        self, projected: Tensor, initial_state: State, mask: Tensor | None = None
+    ) -> tuple[Tensor, State]:
+        first, context = {"hidden": initial_state["hidden"]}, initial_state["context"]
+        parameters = self.context_parameters(self.project_context(context))
+        hidden = run_recurrence(self.step, projected, first, parameters, mask)["hidden"]
+        return hidden, {"hidden": hidden[:, -1], "context": context}
 
     def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
         return {**super().symbols(), **dict(self.columns("C", self.context_kernel))}

@@ -36,8 +36,13 @@ def test_projecting_once_is_projecting_at_every_step():
     cell, model = stirred_rnn()
     parameters = cell.context_parameters(cell.project_context(CONTEXT))
     states = run_recurrence(cell.step, cell.project_inputs(INPUTS), {"hidden": STATE}, parameters)
-    last = numpy(states["hidden"][:, -1])
-    np.testing.assert_allclose(last, model.predict([INPUTS, STATE, CONTEXT], verbose=0), atol=1e-6)
+    expected = model.predict([INPUTS, STATE, CONTEXT], verbose=0)
+    np.testing.assert_allclose(numpy(states["hidden"][:, -1]), expected, atol=1e-6)
+    outputs, last = cell.run(INPUTS, {"hidden": STATE, "context": CONTEXT})
+    np.testing.assert_array_equal(numpy(outputs), numpy(states["hidden"]))
+    np.testing.assert_array_equal(numpy(outputs[:, -1]), numpy(last["hidden"]))
+    np.testing.assert_array_equal(numpy(last["context"]), CONTEXT)
+    assert {name: zeros.shape[-1] for name, zeros in cell.initial_state(1).items()} == {"hidden": 6, "context": 2}
 
 
 def test_config_round_trips_and_low_precision_runs():
