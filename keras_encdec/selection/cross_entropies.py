@@ -194,18 +194,19 @@ def open_entropies(
     Raises:
         ImportError: if kenlm is needed and is not installed.
         InputError: if a model cannot be used, or the language models of a side have different vocabularies. Warns
-            if those of n-gram models in ARPA files differ.
+            if one of them is an n-gram model in an ARPA file.
     """
     vocabularies: dict[str, list[str]] = {}
-    ngram_words: dict[str, frozenset[bytes]] = {}
+    words_of_side: dict[str, frozenset[str]] = {}  # those of its first model
     for name in names:
         flag, model, side = f"--{name}", models[name], name.rpartition("_")[2]
         if name in TRANSLATION_MODELS:
             limits = options.max_unknown, options.max_unknown_in_pair
             yield TranslationEntropies(model, name.startswith("reverse"), flag, options.end_weight, *limits)
         elif isinstance(model, str | os.PathLike) and is_file(model):
-            words = arpa_words(model)
-            if words and ngram_words.setdefault(side, words) != words:
+            read = arpa_words(model) or ()
+            words = frozenset(word.decode(options.encoding or "utf-8", "surrogateescape") for word in read)
+            if words and words_of_side.setdefault(side, words) != words:
                 _warn_of_vocabularies(side)
             yield NgramEntropies(model, side, options.encoding)
         else:
@@ -214,14 +215,17 @@ def open_entropies(
                 found = f"found a vocabulary that differs from that of --in_domain_{side}"
                 expected = "expected the same vocabulary, because the probabilities are compared"
                 raise InputError(found, expected, "train both with the same --target_vocabulary", entropies.path)
+            words = frozenset(["<s>", "</s>", "<unk>", *entropies.vocabulary])
+            if words_of_side.setdefault(side, words) != words:
+                _warn_of_vocabularies(side)
             yield entropies
 
 
 def _warn_of_vocabularies(side: str) -> None:
     message = (
-        f"found different words in the n-gram models --in_domain_{side} and --general_{side}, expected one vocabulary: "
-        "a small model finds unknown words more probable than a large one, and lines full of them may be selected "
-        "first; "
-        "estimate both with encdec-ngram --vocabulary=FILE --min_count=2, where FILE is the text of the domain."
+        f"found different words in the models --in_domain_{side} and --general_{side}, expected one vocabulary: "
+        "a model of few words finds unknown words more probable, and lines full of them may be selected first; "
+        "estimate both with encdec-ngram --vocabulary=FILE --min_count=2, where FILE is the text of the domain, or one "
+        "with --vocabulary=DIRECTORY/target.vocab, where DIRECTORY is the other, a trained model."
     )
     warnings.warn(EncdecWarning(message), stacklevel=3)

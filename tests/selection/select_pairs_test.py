@@ -197,7 +197,7 @@ def test_an_n_gram_model_has_the_encoding_of_the_corpus(tmp_path):
     assert first == pytest.approx(expected, rel=1e-5)
 
 
-def test_n_gram_models_of_different_words_cause_a_warning(tmp_path):
+def test_models_of_different_words_cause_a_warning(tmp_path, language_models):
     (tmp_path / "domain").write_text("a b a b\nb c\n")
     (tmp_path / "all").write_text("a b d e\nd e\n")
     (tmp_path / "tsv").write_text("x\ta b d e\nx\td e\n")
@@ -205,12 +205,18 @@ def test_n_gram_models_of_different_words_cause_a_warning(tmp_path):
     estimate_ngrams(tmp_path / "all", tmp_path / "general", order=2)
     models = {"in_domain_target": tmp_path / "in", "general_target": tmp_path / "general"}
     given = {"format": "tsv", "method": "moore_lewis", "top": 1}
-    with pytest.warns(EncdecWarning, match="found different words in the n-gram models --in_domain_target and"):
+    with pytest.warns(EncdecWarning, match="found different words in the models --in_domain_target and"):
         select_pairs(tmp_path / "tsv", tmp_path / "out", models, **given)
+    neural = {"in_domain_target": language_models["in_domain"], "general_target": tmp_path / "neural's words"}
+    with pytest.warns(EncdecWarning, match="found different words in the models --in_domain_target and"):
+        select_pairs(tmp_path / "tsv", tmp_path / "out", {**neural, "general_target": tmp_path / "in"}, **given)
     estimate_ngrams(tmp_path / "all", tmp_path / "general", order=2, vocabulary=tmp_path / "domain")
+    vocabulary = language_models["in_domain"].directory.path / "target.vocab"
+    estimate_ngrams(tmp_path / "all", neural["general_target"], order=2, vocabulary=vocabulary)
     with warnings.catch_warnings():
         warnings.simplefilter("error", EncdecWarning)
-        select_pairs(tmp_path / "tsv", tmp_path / "out", models, **given)
+        for compared in (models, neural):
+            select_pairs(tmp_path / "tsv", tmp_path / "out", compared, **given)
 
 
 def test_a_no_break_space_is_part_of_a_token(tmp_path):
