@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.errors import FilePath
+from keras_encdec.errors import FilePath, InputError
 from keras_encdec.runtime.engines import Engine, WorkOpener
 from keras_encdec.runtime.files import is_stream, is_url
 from keras_encdec.runtime.input_lines import InputLines
@@ -153,10 +153,18 @@ def do_missing(
         InputError: see `Engine.run`, `ShardFolder.is_done` and `ShardFolder.keep`; whatever `check` raises.
     """
     number = checked = 0
+    failure: InputError | None = None
+
+    def readable() -> Iterator[Shard]:
+        nonlocal failure
+        try:
+            yield from shards
+        except InputError as error:  # the input is damaged: the shards before that place are done and kept first
+            failure = error
 
     def missing() -> Iterator[Shard]:
         nonlocal number
-        for shard in shards:
+        for shard in readable():
             number += 1
             if folder.is_done(shard):
                 written.before += shard.lines
@@ -174,6 +182,8 @@ def do_missing(
         folder.keep(shard, result)
         written.add(shard.lines)
         check_done()
+    if failure is not None:
+        raise failure
     check_done()  # all shards may have been done before
     return number
 

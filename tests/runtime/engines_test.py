@@ -29,6 +29,28 @@ def test_missing_shards_are_done_once_and_kept(engine, tmp_path):
     assert len(list((tmp_path / "output.shards").glob("*.done.json"))) == 6
 
 
+def test_shards_before_a_damaged_place_of_the_input_are_kept(tmp_path):
+    def damaged():
+        yield from shards(["one", "two"])
+        raise InputError("found a damaged line", "expected none", path="input", line=3)
+
+    pathlib.Path(tmp_path / "output.shards").mkdir()
+    folder, written = ShardFolder(tmp_path / "output", {}, [False]), Progress(CountedWork(0))
+    with pytest.raises(InputError, match="input, line 3: found a damaged line"):
+        do_missing(folder, ThisProcess(), Uppercase(tmp_path / "deaths"), damaged(), written)
+    assert (written.count, sorted(folder.done)) == (2, [0, 1])
+
+
+def test_shards_before_lines_that_have_changed_are_not_kept(tmp_path):
+    pathlib.Path(tmp_path / "output.shards").mkdir()
+    folder, opener = ShardFolder(tmp_path / "output", {}, [False]), Uppercase(tmp_path / "deaths")
+    written = Progress(CountedWork(0))
+    do_missing(folder, ThisProcess(), opener, list(shards(["one", "two"]))[1:], written)
+    with pytest.raises(InputError, match="input: found that lines 2 to 2 have changed"):
+        do_missing(folder, ThisProcess(), opener, shards(["changed", "changed"]), written)
+    assert sorted(folder.done) == [1]
+
+
 @pytest.mark.parametrize("engine", ENGINES, ids=["this", "one", "three"])
 def test_an_error_of_the_work_ends_the_job(engine, tmp_path):
     with pytest.raises(InputError, match="input, line 3: found a wrong line"):
