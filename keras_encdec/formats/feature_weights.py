@@ -29,6 +29,8 @@ TRANSLATION_MODEL = "TranslationModel0"
 UNKNOWN_WORD_PENALTY = "UnknownWordPenalty0"
 #: All of these.
 DECODER_FEATURES = (DISTORTION, LANGUAGE_MODEL, WORD_PENALTY, PHRASE_PENALTY, TRANSLATION_MODEL, UNKNOWN_WORD_PENALTY)
+# Sections of weights before Moses 2, without the features' names.
+_OLD_SECTIONS = ("weight-t", "weight-l", "weight-d", "weight-w")
 
 Weights = Mapping[str, Sequence[float]]
 
@@ -179,6 +181,11 @@ def _read(path: FilePath) -> tuple[dict[str, list[float]], list[IniLine]]:
         weights[name] = values
     if not weights:
         expected = 'expected a section [weight] or lines "Name= w"'
+        for line in lines:
+            if line.section in _OLD_SECTIONS:
+                found = f"found the old section [{line.section}]"
+                remedy = "convert the file to the format of Moses 2 and later"
+                raise InputError(found, expected, remedy, path, line.number)
         raise InputError("found no weights", expected, "check that it is a file of weights", path)
     return {**_sparse_weights(lines, path), **weights}, [line for line in lines if line.name]
 

@@ -148,6 +148,7 @@ def test_unreadable_weights_are_reported(files):
         "# nothing": ": found no weights, expected a section [weight] or lines",
         "LM0= 1\n[feature]\nKENLM name=LM0\n": ": found no weights, expected a section [weight] or lines",
         INI + "[weight-overwrite]\nLM0= 3\n": "found weights in [weight-overwrite], expected them in [weight]",
+        "[weight-l]\n0.5\n[weight-w]\n-1\n": ", line 1: found the old section [weight-l], expected a section [weight]",
         "": ": found an empty file",
     }.items():
         (files / "weights").write_text(text)
