@@ -38,6 +38,7 @@ from keras_encdec.model_config import (
 )
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.runtime.files import file_checksum, is_url
+from keras_encdec.runtime.progress import counted
 from keras_encdec.sparse_weights import dense_file
 from keras_encdec.text import Tokenizer, Vocabulary
 from keras_encdec.trained_model import TrainedModel
@@ -220,7 +221,7 @@ class ModelDirectory:
             if len(vocabulary) != words:
                 expected = f"expected {words}, the number of words that the weights in {WEIGHTS} have"
                 remedy = "put back the vocabulary the model was trained with"
-                raise InputError(f"found {len(vocabulary)} words", expected, remedy, self.path / name)
+                raise InputError(f"found {counted(len(vocabulary), 'words')}", expected, remedy, self.path / name)
         for argument, count in self.character_counts().items():
             if count != getattr(self.model, argument, None):
                 raise InputError(

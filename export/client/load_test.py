@@ -17,6 +17,7 @@ from keras_encdec.export.client.model_server import ServerError
 from keras_encdec.export.client.served_scorer import ServedScorer
 from keras_encdec.formats import FilePath, pair_format
 from keras_encdec.formats.pair_format import WordPair
+from keras_encdec.runtime.progress import counted
 
 # Number of pairs read from the input; the requests repeat them.
 MAX_SAMPLE = 10_000
@@ -54,8 +55,9 @@ class LoadResult:
         failed = ", ".join(f"{count:,} {code}" for code, count in sorted(self.failures.items()))
         times = ", ".join(f"p{percent} {self.percentile(percent):.1f} ms" for percent in (50, 90, 99))
         return (
-            f"{len(self.latencies):,} requests of {self.batch_size} pairs in {self.seconds:.1f} s, "
-            f"{self.in_flight} at a time: {rate:,.1f} requests/s, {rate * self.batch_size:,.0f} pairs/s; {times}; "
+            f"{counted(len(self.latencies), 'requests')} of {counted(self.batch_size, 'pairs')} in "
+            f"{self.seconds:.1f} s, {self.in_flight} at a time: {rate:,.1f} requests/s, "
+            f"{rate * self.batch_size:,.0f} pairs/s; {times}; "
             f"failed requests: {failed or 'none'}"
         )
 

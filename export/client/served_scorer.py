@@ -12,6 +12,7 @@ from keras_encdec.export.client.model_server import Server, ServerError
 from keras_encdec.formats import escape, model_words
 from keras_encdec.formats.pair_format import WordPair
 from keras_encdec.runtime.metrics import measured_request
+from keras_encdec.runtime.progress import counted
 from keras_encdec.scoring.pair_scorer import PairScores
 
 # The log-probability of a token that is certain may be rounded to a number of up to this size.
@@ -130,9 +131,9 @@ class ServedScorer:
 def _check_shape(name: str, values: np.ndarray, pairs: int) -> None:
     """Raises ServerError for an output without a row for each pair."""
     if values.ndim != 1 + (name == "token_log_probs") and values.size:
-        raise ServerError("INTERNAL", f"{name} of shape {values.shape} for {pairs} pairs")
+        raise ServerError("INTERNAL", f"{name} of shape {values.shape} for {counted(pairs, 'pairs')}")
     if len(values) != pairs:
-        raise ServerError("INTERNAL", f"{len(values)} values of {name} for {pairs} pairs")
+        raise ServerError("INTERNAL", f"{counted(len(values), 'values')} of {name} for {counted(pairs, 'pairs')}")
 
 
 def _counts(values: np.ndarray) -> list[int]:

@@ -46,6 +46,7 @@ from keras_encdec.formats.pair_format import WordPair
 from keras_encdec.model_config import short_name
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.pruning.pruning_masks import zero_counts, zero_share
+from keras_encdec.runtime.progress import counted
 from keras_encdec.scoring.pair_scorer import UnknownWords
 from keras_encdec.scoring.text_scorer import TextScorer
 from keras_encdec.smt.evaluation.corpus_metric import check_lines, read_text
@@ -170,7 +171,7 @@ class ReportSections:
                 for kind, phrases in sources.items()
             }
         )
-        self._say(f"Scoring {len(sample.pairs):,} pairs.")
+        self._say(f"Scoring {counted(len(sample.pairs), 'pairs')}.")
         parts, lengths = [], []
         for start in range(0, len(sample.pairs), WINDOW):
             words = pair_words(self._scorer, sample.pairs[start : start + WINDOW])
@@ -189,7 +190,7 @@ class ReportSections:
             read = self._directory.words(references)
             pairs = list(zip(words, read, strict=True))
             self._check_words(pairs, source)
-            self._say(f"Scoring and translating {len(sentences):,} sentences.")
+            self._say(f"Scoring and translating {counted(len(sentences), 'sentences')}.")
             lengths = [(len(source_words), len(target_words)) for source_words, target_words in pairs]
             yield length_section("sentence-lengths", "sentences", lengths, self._scorer.score(pairs))
             best = [hypotheses[0].words for hypotheses in self._generator.generate(sentences)]

@@ -10,6 +10,7 @@ from typing import Generic, NamedTuple, TypeVar
 from keras_encdec.errors import InputError, quoted
 from keras_encdec.formats import FilePath, InputLines, PhraseTableReader, model_words, unescape
 from keras_encdec.formats.fields import FIELD_SPACE, check_texts, finite_number, split_tokens
+from keras_encdec.runtime.progress import counted
 
 _Item = TypeVar("_Item")
 
@@ -99,7 +100,7 @@ def read_preferences(path: FilePath, model_score: int, encoding: str | None = No
             scores = record.parsed.scores
             if not -len(scores) <= model_score < len(scores) or len(scores) <= TABLE_SCORE:
                 raise table.lines.error(
-                    f"found {len(scores)} scores",
+                    f"found {counted(len(scores), 'scores')}",
                     f"expected the table's p(target | source) as the third and the model's at the index {model_score}",
                     "give a table that encdec-score has written, and model_score=-1 for its last score",
                 )

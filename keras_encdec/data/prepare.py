@@ -18,6 +18,7 @@ from keras_encdec.formats import open_output
 from keras_encdec.formats.alignments import AlignedWordPair
 from keras_encdec.formats.pair_format import WordPair
 from keras_encdec.runtime.open_output import write_file
+from keras_encdec.runtime.progress import counted
 from keras_encdec.runtime.unfinished import unfinished
 from keras_encdec.text import END, FIRST_WORD, UNKNOWN, Vocabulary, most_frequent
 from keras_encdec.text.vocabulary import (
@@ -120,8 +121,8 @@ def _vocabulary(
 def _check_counts(counts: Mapping[str, int], max_length: int) -> None:
     if not counts["unique"]:
         raise InputError(
-            f"found {counts['read']} pairs, of which {counts['too_long']} are longer than {max_length} "
-            f"words and {counts['empty']} have an empty side",
+            f"found {counted(counts['read'], 'pairs')}, {counts['too_long']:,} longer than "
+            f"{counted(max_length, 'words')} and {counts['empty']:,} with an empty side",
             "expected at least one to train on",
             "check the input file and its format, or raise --max_length",
         )

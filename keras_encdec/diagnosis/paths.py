@@ -181,4 +181,4 @@ def _check_shards(folder: pathlib.Path) -> tuple[str, list[str]]:
             content = part_content(compressed if compressed.exists() else part)
             if hashlib.sha256(content).hexdigest() != checksum:
                 problems.append(damaged("part", part))
-    return f"{done:,} shards are done", problems
+    return f"{done:,} {'shard is' if done == 1 else 'shards are'} done", problems

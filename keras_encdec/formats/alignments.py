@@ -13,6 +13,7 @@ from keras_encdec.formats.pair_format import PairFormat, Record
 from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.runtime.files import STANDARD_STREAM
 from keras_encdec.runtime.input_lines import InputLines, unequal_lines
+from keras_encdec.runtime.progress import counted
 from keras_encdec.task_options import ALIGNMENT_FORMATS
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ class LinksLine(NamedTuple):
                 links.append(link)
                 continue
             else:
-                expected = f"expected positions in a source of {source_words} and a target of {target_words} words"
+                target = counted(target_words, "words")
+                expected = f"expected positions in a source of {source_words} and a target of {target}"
             remedy = "align the words of these texts, with the source position first in each link"
             raise InputError(f"found the link {quoted(text)}", expected, remedy, self.path, self.line)
         return list(dict.fromkeys(links))

@@ -12,6 +12,7 @@ from keras_encdec.formats.fields import LARGEST, finite_number, split_tokens
 from keras_encdec.formats.ini_lines import IniLine, parse_ini_lines
 from keras_encdec.runtime.files import exists, resolved
 from keras_encdec.runtime.input_lines import InputLines
+from keras_encdec.runtime.progress import counted
 
 # The names of Moses's features, as its n-best lists and its weights have them.
 
@@ -90,7 +91,7 @@ class FeatureWeights:
                 raise InputError(found, f"expected {len(values)}", remedy, path, line)
             if len(weights) != len(values):
                 raise InputError(
-                    f"found {len(values)} values of {shortened(name)}",
+                    f"found {counted(len(values), 'values')} of {shortened(name)}",
                     f"expected {len(weights)}, one for each of its weights",
                     "give the --weights that belong to the list",
                     path,

@@ -8,6 +8,7 @@ from keras_encdec.formats.feature_weights import Weights, format_weights, parse_
 from keras_encdec.formats.fields import LARGEST
 from keras_encdec.formats.ini_lines import IniLine, parse_ini_lines
 from keras_encdec.runtime.input_lines import InputLines
+from keras_encdec.runtime.progress import counted
 
 _TEXT_TABLES = ("PhraseDictionaryMemory", "PhraseDictionaryScope3")
 _BINARY_TABLES = ("PhraseDictionaryBinary", "PhraseDictionaryCompact", "PhraseDictionaryOnDisk", "ProbingPT")
@@ -165,17 +166,17 @@ def _find_weights(
         raise InputError(
             f"found {len(lines_of_feature) or 'no'} lines of weights for {shortened(name)}",
             "expected one in [weight]",
-            f'write it as "{shortened(label)}", a space and {count} weights',
+            f'write it as "{shortened(label)}", a space and {counted(count, "weights")}',
             path=path,
             line=lines_of_feature[1].number if lines_of_feature else None,
         )
     line = lines_of_feature[0]
     weights = weight_values(line.words[1:])
     if line.words[0] != label or weights is None:
-        expected = f'expected "{label}", a space and {count} numbers from {-LARGEST:g} to {LARGEST:g}'
+        expected = f'expected "{label}", a space and {counted(count, "numbers")} from {-LARGEST:g} to {LARGEST:g}'
         raise InputError(f"found {quoted(' '.join(line.words))}", expected, "correct it", path, line.number)
     if len(weights) != count:
-        found = f"found {len(weights)} weights for {shortened(name)}"
+        found = f"found {counted(len(weights), 'weights')} for {shortened(name)}"
         raise InputError(found, f"expected {count}, its num-features", "correct one of them", path, line.number)
     return line, weights
 

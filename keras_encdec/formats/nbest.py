@@ -21,6 +21,7 @@ from keras_encdec.formats.pair_format import DECIMAL_COLUMNS, Column, ColumnKind
 from keras_encdec.formats.plain_text import Sentences, read_sentences
 from keras_encdec.formats.record_reader import LineRecord, MalformedLine, RecordReader
 from keras_encdec.runtime.input_lines import InputLines
+from keras_encdec.runtime.progress import counted
 
 
 class NBestRecord(NamedTuple):
@@ -157,9 +158,10 @@ class NBestPairReader(_HypothesisReader[NBestPairRecord]):
         sentences = self.sentences
         for record in self._hypotheses():
             if record.id is not None and record.id >= len(sentences):
+                lines = counted(len(sentences), "lines")
                 raise self.lines.error(
                     f"found the id {record.id}",
-                    f"expected at most {len(sentences) - 1}, as {os.fspath(source_path)} has {len(sentences):,} lines",
+                    f"expected at most {len(sentences) - 1}, as {os.fspath(source_path)} has {lines}",
                     "give the sentences that were translated as --source",
                 )
             source = "" if record.id is None else sentences[record.id]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from keras_encdec.errors import FilePath, InputError, explained
 from keras_encdec.runtime.decompression import GZIP_MAGIC, BrokenGzip, decompressed
 from keras_encdec.runtime.files import STANDARD_STREAM, check_path, is_url
+from keras_encdec.runtime.progress import counted
 from keras_encdec.runtime.remote import RemoteInput
 
 if TYPE_CHECKING:
@@ -291,7 +292,7 @@ def unequal_lines(
 ) -> InputError:
     """Makes the error for two files, about the first, with different numbers of lines. It reads both to the end."""
     counts = [_count_to_end(lines) for lines in (first, second)]
-    found = f"found {counts[0]} lines, and {counts[1]} lines in {second.path}"
+    found = f"found {counted(counts[0], 'lines')}, and {counted(counts[1], 'lines')} in {second.path}"
     return InputError(found, "expected the same number", remedy, path=first.path)
 
 

@@ -14,7 +14,7 @@ from keras_encdec.formats.alignments import AlignmentLine, alignment_line
 from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.pair_format import DECIMALS, WordPair
 from keras_encdec.formats.record_reader import RecordReader
-from keras_encdec.runtime.progress import Progress
+from keras_encdec.runtime.progress import Progress, counted
 from keras_encdec.runtime.shards import windows
 from keras_encdec.runtime.workers import in_order, threads
 from keras_encdec.scoring.pair_scorer import PairScorer, PairScores, ScoreCounts, UnknownWords
@@ -87,7 +87,7 @@ class RecordScorer:
             with self._lock:
                 self.too_long += len(long)
             words = [[pair for i, pair in enumerate(pairs) if i not in long] for pairs in words]
-            problem = f"found more than {self._options.max_tokens} tokens"
+            problem = f"found more than {counted(self._options.max_tokens, 'tokens')}"
             long_ids = {id(readable[i]) for i in long}
             records = [record._replace(problem=problem) if id(record) in long_ids else record for record in records]
         scores = [self._scores(number, pairs) for number, pairs in enumerate(words)]
@@ -288,7 +288,8 @@ def _one_for_each_line(reader: RecordReader[Record], records: Iterable[Record]) 
         count += 1
         yield record
     if count != lines.line_number - before:
-        found = f"found {count:,} records of {type(reader).__name__} for {lines.line_number - before:,} lines"
+        read = counted(lines.line_number - before, "lines")
+        found = f"found {counted(count, 'records')} of {type(reader).__name__} for {read}"
         expected = "expected one record for each line"
         remedy = "yield one for blank lines and comments, too, such as that of malformed_record"
         raise InputError(found, expected, remedy, lines.path)

@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from keras_encdec.errors import InputError
 from keras_encdec.runtime.metrics import measured_request
+from keras_encdec.runtime.progress import counted
 from keras_encdec.runtime.settings_files import Json
 from keras_encdec.web.computations import BusyError, Computations, ReplacedError, RequestRate
 from keras_encdec.web.endpoints import ENDPOINTS, PAGE, Endpoint
@@ -114,9 +115,9 @@ def create_app(
                 return refusal(400, f"Found a request for the host {host!r}, expected one for {' or '.join(hosts)}.")
             address = request.client.host if request.client else ""
             if wait := rate.wait(address):
-                limit = f"{explorer.limits.requests_per_minute:,}"
+                limit = counted(explorer.limits.requests_per_minute, "requests")
                 seconds = math.ceil(wait)
-                sentence = f"Found more than {limit} requests within a minute; ask again in {seconds} s."
+                sentence = f"Found more than {limit} within a minute; ask again in {seconds} s."
                 return refusal(429, sentence, Retry_After=f"{seconds}")
             with measured_request() as outcome:
                 try:

@@ -212,7 +212,7 @@ def test_sentences_give_lengths_bleu_and_attention(tmp_path):
     assert sum(map(sum, sums.values())) == pytest.approx(len(weights) / 5, abs=1e-3), "a row of five source tokens"
     assert [row["sentences"] for row in read(tmp_path / "out", "bleu")] == ["2"]
     (tmp_path / "target").write_text("the cat house\n")
-    with pytest.raises(InputError, match="target: found 1 lines, expected 2"):
+    with pytest.raises(InputError, match="target: found 1 line, expected 2"):
         report(model, tmp_path / "out", **files)
     with pytest.raises(ConfigurationError, match="found target without source"):
         report(model, tmp_path / "out", target=tmp_path / "target")

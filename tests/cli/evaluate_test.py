@@ -45,7 +45,7 @@ def test_wrong_use_is_reported(files):
     wrong = [f"--hypotheses={files}/none", "--metric=bleu", "--metric=meteor"]
     fail(in_process(COMMAND, *flags, *wrong), 2, "found --metric='meteor', expected one of bleu, chrf, ter")
     (files / "two").write_text("x\n")
-    fail(in_process(COMMAND, *flags, f"--baseline={files}/two"), 1, "two: found 1 lines, expected 2")
+    fail(in_process(COMMAND, *flags, f"--baseline={files}/two"), 1, "two: found 1 line, expected 2")
 
 
 def test_alignments_are_evaluated_alone(files):

@@ -73,7 +73,7 @@ def test_wrong_use_is_an_error_before_any_work(files):
     fail(in_process(COMMAND, *flags(files)), 1, sentence, "or give another file with --weights.")
     fail(in_process(COMMAND, *flags(files, weights="/none")), 1, "/none: found no such file", "--weights.")
     (files / "weights").write_text("LM0= 1 2")
-    fail(in_process(COMMAND, *flags(files)), 1, f"{files}/nbest, line 1: found 1 values of LM0", "give the --weights")
+    fail(in_process(COMMAND, *flags(files)), 1, f"{files}/nbest, line 1: found 1 value of LM0", "give the --weights")
     assert not (files / "best").exists()
 
 

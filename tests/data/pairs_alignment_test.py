@@ -58,14 +58,14 @@ def test_a_malformed_line_takes_its_links_with_it(files, raw):
 @pytest.mark.parametrize(
     "links, line, message",
     [
-        ("0-0\n0-1\n\n", 2, 'found the link "0-1", expected positions in a source of 1 and a target of 1 words'),
-        ("0-0\n\n3-0\n", 3, 'found the link "3-0", expected positions in a source of 3 and a target of 1 words'),
+        ("0-0\n0-1\n\n", 2, 'found the link "0-1", expected positions in a source of 1 and a target of 1 word'),
+        ("0-0\n\n3-0\n", 3, 'found the link "3-0", expected positions in a source of 3 and a target of 1 word'),
         ("0-0\n0\n\n", 2, 'found the link "0", expected a source and a target position, from 0, such as 2-1'),
         ("0-0 -1-0\n\n\n", 1, 'found the link "-1-0"'),
         ("0-0 0-0-0\n\n\n", 1, 'found the link "0-0-0"'),
         ("0-0 0-1:0.5\n\n\n", 1, 'found the link "0-1:0.5"'),
         (f"0-{'9' * 5000}\n\n\n", 1, 'found the link "0-99'),
-        ("0-0\n", None, "found 1 lines, and 3 lines in {}/tsv, expected the same number"),
+        ("0-0\n", None, "found 1 line, and 3 lines in {}/tsv, expected the same number"),
         ("0-0\n\n2-0\n\n", None, "found 4 lines, and 3 lines in {}/tsv"),
         ("", None, "found an empty file"),
     ],

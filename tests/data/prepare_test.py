@@ -45,7 +45,7 @@ def test_the_prepared_pairs_are_the_unique_pairs_of_the_input(tmp_path_factory, 
     full = [(source, target) for source, target in pairs if source and target]
     kept = {(tuple(s), tuple(t)) for s, t in full if len(s) <= max_length and len(t) <= max_length}
     if not kept:
-        with pytest.raises(InputError, match=f"found {len(pairs)} pairs, of which .* expected at least one"):
+        with pytest.raises(InputError, match=f"found {len(pairs)} pairs?, .* expected at least one"):
             prepare(pairs, folder, max_length=max_length, seed=seed)
         assert not folder.exists()
         return

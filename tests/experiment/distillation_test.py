@@ -261,7 +261,7 @@ def test_settings_that_contradict_are_refused(teachers, texts, tmp_path):
         distill(teachers, output=tmp_path / "out", test_source="a", **texts)
     (tmp_path / "short").write_text("t1\n")
     for files in ({"target": tmp_path / "short"}, {"dev_source": texts["source"], "dev_target": tmp_path / "short"}):
-        with pytest.raises(InputError, match="short: found 1 lines, expected 12, the number in .*source"):
+        with pytest.raises(InputError, match="short: found 1 line, expected 12, the number in .*source"):
             distill(teachers, output=tmp_path / "out", **{**texts, **files})
     (tmp_path / "latin-1").write_bytes(b"t1\n" * 11 + b"\xe9t\xe9\n")
     with pytest.raises(InputError, match="latin-1, line 12: found bytes that are not UTF-8 .*; convert the file to"):

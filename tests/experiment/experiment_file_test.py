@@ -286,7 +286,7 @@ def test_the_results_of_an_earlier_run_cannot_be_its_inputs(baseline, load, tmp_
 @pytest.mark.parametrize("part", ["dev", "test"])
 def test_a_text_with_sides_of_different_lengths_is_an_error_before_the_first_stage(part, load, tmp_path):
     (tmp_path / f"{part}.fr").write_text("a\nb\n")
-    with pytest.raises(InputError, match=f"{part}.en: found 1 lines, and 2 lines in .*{part}.fr, expected the same"):
+    with pytest.raises(InputError, match=f"{part}.en: found 1 line, and 2 lines in .*{part}.fr, expected the same"):
         load(WHOLE)
 
 

@@ -268,7 +268,7 @@ def test_malformed_lines_stop_the_selection_or_are_left_out(corpus, out, dual):
         select_pairs(corpus / "tsv", out / "best2", dual, format="tsv", share=0.5)
     (corpus / "source").write_text("le\n")
     files = {"source": corpus / "source", "source_output": out / "source"}
-    with pytest.raises(InputError, match="source: found 1 lines, and 7 lines in .*target"):
+    with pytest.raises(InputError, match="source: found 1 line, and 7 lines in .*target"):
         select_pairs(corpus / "target", out / "target", dual, top=3, **files)
     assert [path.name for path in out.iterdir()] == ["best"]
 

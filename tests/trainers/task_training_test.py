@@ -283,7 +283,7 @@ def test_one_encoder_has_one_vocabulary(tasks_file):
 def test_an_empty_task_is_refused_with_its_file(tasks_file, tmp_path):
     shutil.copytree(tasks_file.parent, tmp_path / "files")
     (tmp_path / "files" / "text").write_text("\n\n")
-    expected = "text: found 2 pairs, of which 0 are longer than 30 words and 2 have an empty side, in the task copy"
+    expected = "text: found 2 pairs, 0 longer than 30 words and 2 with an empty side, in the task copy"
     with pytest.raises(InputError, match=expected):
         train_tasks(tmp_path / "files" / "tasks.toml", tmp_path / "model", updates=1)
     assert not (tmp_path / "model" / "best.keras").exists()

@@ -68,11 +68,11 @@ def test_the_error_names_an_unusable_input_and_nothing_is_left(training_files, t
     fails(data, f"{table}: found an empty file")
     fails(TrainingData(phrase_table=tmp_path), f"{tmp_path}: found a directory")
     table.write_bytes(b"s1 s2 ||| t1 ||| 1\n||| t1 ||| 1\n")
-    expected = "found 2 pairs, of which 1 are longer than 1 words and 1 have an empty side", "raise --max_length"
+    expected = "found 2 pairs, 1 longer than 1 word and 1 with an empty side", "raise --max_length"
     fails(data.replace(max_length=1), *expected)
     short.write_text("t1\n")
     data = TrainingData(source=training_files / "source", target=short)
-    fails(data, f"{training_files}/source: found 400 lines, and 1 lines in {short}, expected the same number")
+    fails(data, f"{training_files}/source: found 400 lines, and 1 line in {short}, expected the same number")
     short.write_text("s3\ns1\ns3\n")
     expected = f'{short}, line 3: found "s3" again, as on line 1, expected distinct words'
     fails(tsv.replace(source_vocabulary=short), expected)
@@ -107,7 +107,7 @@ def test_validation_pairs_that_are_left_out_are_reported(tsv, tmp_path):
     with pytest.raises(InputError) as error:
         train_tiny(tsv.replace(validation=(str(held_out),)), tmp_path / "m", updates=1)
     assert str(error.value) == (
-        f"{held_out}: found 3 pairs, of which 3 are longer than 1000 words and 0 have an empty side, expected at least "
+        f"{held_out}: found 3 pairs, 3 longer than 1,000 words and 0 with an empty side, expected at least "
         "one to validate on; give shorter pairs as --validation."
     )
     held_out.write_text(f"{long}s1\tt1\ns2\t\nno tab\n")

@@ -17,6 +17,7 @@ from keras_encdec.analysis.gates import END_OF_SEQUENCE, PhraseGates, UnitGates
 from keras_encdec.analysis.page.fonts import choose_fonts
 from keras_encdec.analysis.page.page import Drawing, cut, utf8
 from keras_encdec.analysis.score_statistics import BinnedScores, LengthBleu, ScoreComparison
+from keras_encdec.runtime.progress import counted
 
 if TYPE_CHECKING:  # matplotlib 3.10 lacks RcKeyType
     from matplotlib.typing import RcKeyType
@@ -219,5 +220,5 @@ def draw_scores(comparison: ScoreComparison) -> Figure:
     axes.axline((low, low), slope=1, color=GREY, linestyle="--", linewidth=1)
     axes.set(xlim=(left, right), ylim=(bottom, top), xlabel=TABLE_LABEL, ylabel=MODEL_LABEL)
     if comparison.out_of_view:
-        axes.set_title(f"{comparison.out_of_view:,} pairs lie outside", loc="right", fontsize=9)
+        axes.set_title(f"{counted(comparison.out_of_view, 'pairs')} outside", loc="right", fontsize=9)
     return figure

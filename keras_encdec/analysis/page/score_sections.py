@@ -22,6 +22,7 @@ from keras_encdec.decoding.text_generator import TextGenerator, TextHypothesis
 from keras_encdec.formats import surface
 from keras_encdec.formats.fields import check_texts
 from keras_encdec.formats.pair_format import WordPair
+from keras_encdec.runtime.progress import counted
 from keras_encdec.scoring.text_scorer import TextScorer
 
 DIFFERING = 15
@@ -39,7 +40,7 @@ def score_section(comparison: ScoreComparison, num_pairs: int) -> Section:
         "scores",
         "The model's ln p of each phrase pair against the phrase table's",
         "Each point is a phrase pair. Where points overlap, a stronger colour means more pairs."
-        + f" {hidden:,} pairs of very low ln p lie outside this view; All shows them." * (hidden > 0),
+        + f" Outside this view: {counted(hidden, 'pairs')} of very low ln p; All shows them." * (hidden > 0),
         np.stack([comparison.table, comparison.model], axis=1),
         [sources, targets],
         "pairs",

@@ -111,7 +111,7 @@ class DecoderWeights(NamedTuple):
                 if name == TRANSLATION_MODEL:
                     expected = f"expected {length}, one for each score of the table"
                     remedy = "give the weights that belong to the phrase table"
-                raise InputError(f"found {len(weights[name])} weights of {name}", expected, remedy)
+                raise InputError(f"found {counted(len(weights[name]), 'weights')} of {name}", expected, remedy)
         if others := [name for name, values in weights.items() if name not in lengths and any(values)]:
             dense = [name for name in others if "_" not in name]
             sparse = len(others) - len(dense)  # there may be thousands

@@ -185,7 +185,7 @@ def _number_of_sentences(files: Sequence[_LinksFile]) -> int:
     sentences = counted_files[0].sentences or 0
     if last > sentences:
         found = f"found a link of sentence {last:,}"
-        expected = f"expected at most {sentences:,} sentences, as in {counted_files[0].path}"
+        expected = f"expected at most {counted(sentences, 'sentences')}, as in {counted_files[0].path}"
         raise InputError(found, expected, "number the sentences from 1, in the order of the other file", listed.path)
     return sentences
 

@@ -9,6 +9,7 @@ from keras_encdec.configuration import check_choice
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath, escape, read_sentences, unescape
 from keras_encdec.runtime.imports import import_sacrebleu
+from keras_encdec.runtime.progress import counted
 
 METRICS = ("bleu", "chrf", "ter")
 TOKENIZERS = ("none", "13a", "intl", "char", "zh")
@@ -200,4 +201,5 @@ def check_lines(path: FilePath, lines: int, reference: FilePath, expected: int) 
     """Raises InputError unless a file has the same number of lines as the references."""
     if lines != expected:
         remedy = "give files of the same sentences in the same order"
-        raise InputError(f"found {lines:,} lines", f"expected {expected:,}, the number in {reference}", remedy, path)
+        found, wanted = f"found {counted(lines, 'lines')}", f"expected {expected:,}, the number in {reference}"
+        raise InputError(found, wanted, remedy, path)

@@ -52,7 +52,7 @@ class DictionarySummary(FileSummary):
     min_count: int = 1
 
     def __str__(self) -> str:
-        left_out = f", {self.malformed:,} malformed ones left out" if self.malformed else ""
+        left_out = f", {self.malformed:,} malformed left out" if self.malformed else ""
         entries, pairs = counted(self.lines, "entries"), counted(self.pairs, "pairs")
         reason = ""
         if not self.lines and self.min_count > 1:

@@ -13,6 +13,7 @@ from keras_encdec.errors import quoted
 from keras_encdec.formats import PhraseSpan, parse_features, parse_segmentation
 from keras_encdec.formats.feature_weights import DISTORTION, PHRASE_PENALTY
 from keras_encdec.formats.record_reader import MalformedLine
+from keras_encdec.runtime.progress import counted
 from keras_encdec.smt.nbest.phrase_scores import PhraseScores, PositionedPhrase
 
 # If several lines of the table fit a phrase pair, at most this number of combinations of such lines is kept. Nearly
@@ -107,7 +108,7 @@ class HypothesisPhrases:
             )
         if len(scores) > self._scores.num_scores:
             raise MalformedLine(
-                f"found {len(scores)} values of {self._moses_feature}",
+                f"found {counted(len(scores), 'values')} of {self._moses_feature}",
                 f"expected at most {self._scores.num_scores}, the number of scores in the table",
             )
         (phrases,), (distortion,) = (features.get(name, [None])[:1] for name in (PHRASE_PENALTY, DISTORTION))

@@ -9,7 +9,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath, InputLines, PhraseTableReader, model_words
 from keras_encdec.formats.phrase_table import OccurringPhrases, log_score
 from keras_encdec.formats.record_reader import LEFT_OUT
-from keras_encdec.runtime.progress import Progress
+from keras_encdec.runtime.progress import Progress, counted
 
 
 class PositionedPhrase(NamedTuple):
@@ -136,7 +136,7 @@ def read_phrase_scores(
             if len(record.parsed.scores) < min_scores:
                 expected = f"expected at least {min_scores}"
                 remedy = "give the table that encdec-score wrote, or the number of another score (--feature)"
-                raise reader.lines.error(f"found {len(record.parsed.scores)} scores", expected, remedy)
+                raise reader.lines.error(f"found {counted(len(record.parsed.scores), 'scores')}", expected, remedy)
             if record.source != last_source:
                 last_source = record.source
                 source = " ".join(model_words(last_source))
@@ -149,8 +149,7 @@ def read_phrase_scores(
                 longest = max(longest, len(words))
                 targets.setdefault(" ".join(words), []).append(tuple(map(log_score, scores)))
         if not reader.num_scores:
-            raise InputError(
-                f"found {reader.malformed:,} lines, all malformed", "expected a phrase table", "give another file", path
-            )
+            found = f"found {counted(reader.malformed, 'lines')}, all malformed"
+            raise InputError(found, "expected a phrase table", "give another file", path)
     known = {source: targets for source, targets in pairs.items() if targets}
     return PhraseScores(known, reader.num_scores, longest, reader.malformed)

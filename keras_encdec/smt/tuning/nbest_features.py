@@ -15,6 +15,7 @@ from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.feature_weights import Weights
 from keras_encdec.formats.fields import LARGEST
 from keras_encdec.formats.nbest import NBestHypothesis, hypotheses_by_sentence, with_word_penalty
+from keras_encdec.runtime.progress import counted
 from keras_encdec.smt.evaluation.corpus_metric import Array, CorpusMetric, Indices
 
 
@@ -178,7 +179,7 @@ def _other_sentences(
     found: str, references: Sequence[FilePath], metric: CorpusMetric, path: FilePath, line: int
 ) -> InputError:
     last = metric.sentences - 1
-    expected = f"expected ids from 0 to {last}, as {references[0]} has {last + 1:,} lines"
+    expected = f"expected ids from 0 to {last}, as {references[0]} has {counted(last + 1, 'lines')}"
     return InputError(found, expected, "give the references of the sentences that were translated", path, line)
 
 
@@ -206,7 +207,7 @@ class _Layout:
                 self.lengths.setdefault(name, len(numbers))
             expected = self.lengths.get(name, 0)
             if expected != len(numbers) and not (expected == 0 and "_" in name):
-                raise self._error(f"found {len(numbers)} values of {shortened(name)}", expected, path, line)
+                raise self._error(f"found {counted(len(numbers), 'values')} of {shortened(name)}", expected, path, line)
         row: list[float] = []
         for name, length in self.lengths.items():
             if name not in values and "_" not in name:  # a sparse feature is on a line only where it is not 0

@@ -14,6 +14,7 @@ from keras_encdec.formats.feature_weights import Weights, check_weights, weights
 from keras_encdec.formats.moses_ini import read_moses_ini, replace_moses_weights
 from keras_encdec.runtime.files import check_can_be_read_again, check_distinct_files, check_lists, is_url, joined
 from keras_encdec.runtime.open_output import write_file
+from keras_encdec.runtime.progress import counted
 from keras_encdec.runtime.unfinished import new_folder
 from keras_encdec.smt.evaluation.corpus_metric import TOKENIZERS, Array, CorpusMetric, read_references
 from keras_encdec.smt.tuning.nbest_features import NBestFeatures, read_nbest_features
@@ -229,7 +230,7 @@ def _initial_weights(
             raise InputError(found, expected, "give lists with the feature, or the weight 0 to leave it out", where)
         if length is not None and length != len(values):
             raise InputError(
-                f"found {len(values)} weights of {shortened(name)}",
+                f"found {counted(len(values), 'weights')} of {shortened(name)}",
                 f"expected {length}, its number of values in the lists",
                 "give the weights that belong to the lists",
                 where,

@@ -106,7 +106,7 @@ def test_a_status_of_another_form_is_an_error(server, content):
         ({"log_prob": [[-1.0], -1.0]}, OTHER),
         ({"log_prob": [[-1.0], [-1.0]]}, r"log_prob of shape \(2, 1\) for 2 pairs"),
         ({"log_prob": -1.0}, r"log_prob of shape \(\) for 2 pairs"),
-        ({"log_prob": [-1.0]}, "1 values of log_prob for 2 pairs"),
+        ({"log_prob": [-1.0]}, "1 value of log_prob for 2 pairs"),
         ({"token_log_probs": [[-1.0], [-1.0, 0.0]], "token_count": [1, 2]}, OTHER),
         ({"token_log_probs": [[-1.0, -1.0]] * 2, "token_count": [1, 3]}, "a token_count of 3 for 2 token_log_probs"),
         ({"token_log_probs": [[-1.0, -1.0]] * 2, "token_count": [0, 2]}, "a token_count of 0 for 2 token_log_probs"),

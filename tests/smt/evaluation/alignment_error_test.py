@@ -102,7 +102,7 @@ def test_a_byte_order_mark_is_not_part_of_the_first_line(tmp_path):
         (
             "0-0\n",
             "1 1 1 S\n2 1 1 S\n",
-            "gold: found a link of sentence 2, expected at most 1 sentences, as in .*found",
+            "gold: found a link of sentence 2, expected at most 1 sentence, as in .*found",
         ),
         (
             "0-0\n",

@@ -114,7 +114,7 @@ def test_without_sacrebleu_the_error_says_what_to_install(files, monkeypatch):
 
 def test_files_of_other_lengths_and_wrong_arguments_are_refused(files):
     (files / "short").write_text("a\n")
-    expected = re.escape(f"{files}/short: found 1 lines, expected 3, the number in {files}/ref; give files of the same")
+    expected = re.escape(f"{files}/short: found 1 line, expected 3, the number in {files}/ref; give files of the same")
     for arguments in (
         ([files / "ref", files / "short"], {"x": [files / "base.1"]}),
         ([files / "ref"], {"x": [files / "base.1", files / "short"]}),

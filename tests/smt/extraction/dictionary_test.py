@@ -118,7 +118,7 @@ def test_malformed_lines_are_left_out_with_their_links(files, out):
     (files / "tsv").write_bytes(b"a\tx\nno tab\nb\ty\n")
     (files / "links").write_text("0-0\n5-5\n0-0\n")
     summary = write_dictionary(files / "tsv", out / "words", alignment=files / "links", min_count=1, on_error="keep")
-    assert "2 entries from 2 pairs, 1 malformed ones left out" in str(summary)
+    assert "2 entries from 2 pairs, 1 malformed left out" in str(summary)
     with pytest.raises(InputError, match="tsv, line 2: found no tab"):
         write_dictionary(files / "tsv", out / "other", alignment=files / "links")
     assert [path.name for path in out.iterdir()] == ["words"]

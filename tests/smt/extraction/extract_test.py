@@ -131,8 +131,8 @@ def test_text_and_table_may_be_compressed_raw_or_in_another_encoding(files, out)
 @pytest.mark.parametrize(
     "changed, message",
     [
-        ({"fr": "la maison\n", "align": "0-0\n" * 6}, r"en: found 6 lines, and 1 lines in .*fr"),
-        ({"align": "0-0\n"}, "align: found 1 lines, and 6 lines in"),
+        ({"fr": "la maison\n", "align": "0-0\n" * 6}, r"en: found 6 lines, and 1 line in .*fr"),
+        ({"align": "0-0\n"}, "align: found 1 line, and 6 lines in"),
         ({"align": "0-0\n0-3\n\n\n\n\n"}, 'align, line 2: found the link "0-3", expected positions in a source of 3'),
         ({"en": "a\n\nb\nc\nd\ne\n", "align": "\n" * 6}, "en, line 2: found an empty sentence, .*--on_error=keep"),
         ({"fr": "a\nb\n \t\nc\nd\ne\n", "align": "\n" * 6}, "fr, line 3: found an empty sentence"),

@@ -153,7 +153,7 @@ def test_unusable_arguments_are_reported(files):
     with pytest.raises(InputError, match="-: found a pipe, expected a file, because it is read more than once"):
         tune_decoder("-", [files / "reference"], files / "table", files / "lm", files / "out")
     (files / "reference").write_text("w\n")
-    with pytest.raises(InputError, match=r"found the id 1, expected ids from 0 to 0, as .*reference has 1 lines"):
+    with pytest.raises(InputError, match=r"found the id 1, expected ids from 0 to 0, as .*reference has 1 line"):
         tuned(files, rounds=1)
 
 

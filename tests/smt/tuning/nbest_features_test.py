@@ -92,8 +92,8 @@ def test_lines_that_do_not_fit_are_reported(files):
     ids = f"expected ids from 0 to 2, as {files}/ref has 3 lines; give the references"
     for lines, sentence in {
         (*LINES[:3], "2 ||| x ||| LM0= 1 ||| 9"): "line 4: found no values of TM0, expected 2, as in line 1 of ",
-        (LINES[0], "2 ||| x ||| LM0= 1 TM0= 1 ||| 9"): "line 2: found 1 values of TM0, expected 2, as in line 1",
-        (*LINES, "2 ||| x ||| LM0= 1 TM0= 1 2 R= 0 ||| 9"): "line 6: found 1 values of R, expected 0, as in line 1",
+        (LINES[0], "2 ||| x ||| LM0= 1 TM0= 1 ||| 9"): "line 2: found 1 value of TM0, expected 2, as in line 1",
+        (*LINES, "2 ||| x ||| LM0= 1 TM0= 1 2 R= 0 ||| 9"): "line 6: found 1 value of R, expected 0, as in line 1",
         (*LINES, *["3 ||| x ||| LM0= 1 TM0= 1 2 ||| 9"] * 2): f"line 6: found the id 3, {ids}",
         (*LINES[:3],): f"line 3: found the last id 0, {ids}",
         (LINES[0], ""): "line 2: found a blank line",

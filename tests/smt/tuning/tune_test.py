@@ -201,7 +201,7 @@ def test_contradictory_arguments_are_refused(files):
     with pytest.raises(ConfigurationError, match="found moses_ini_out without weights, expected the moses.ini"):
         tune([files / "nbest"], [files / "ref"], moses_ini_out=files / "x")
     (files / "ref2").write_text("x\n")
-    with pytest.raises(InputError, match="ref2: found 1 lines, expected 2, the number in .*ref"):
+    with pytest.raises(InputError, match="ref2: found 1 line, expected 2, the number in .*ref"):
         tune([files / "nbest"], [files / "ref", files / "ref2"])
 
 
