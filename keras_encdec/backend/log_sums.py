@@ -6,8 +6,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from keras_encdec.backend.devices import backend_name
-from keras_encdec.backend.operations import ops
+from keras_encdec.backend.devices import backend_name, xla_on_cpu
+from keras_encdec.backend.operations import ops, wide_dtype
 from keras_encdec.backend.types import Tensor
 
 Results = TypeVar("Results")
@@ -59,6 +59,8 @@ def log_sum_exp(matrix: Tensor, bias: Tensor, careful: bool) -> Callable[[Tensor
     Returns:
         callable: from features `(batch, rank)` to nats `(batch,)`, float32.
     """
+    if xla_on_cpu():  # which would round some of the logits to a narrow dtype, and multiplies it in float32 anyway
+        matrix, bias = (ops.cast(part, wide_dtype(matrix.dtype)) for part in (matrix, bias))
     words = matrix.shape[1]
     chunks = -(-words // CHUNK_WORDS)
     # Rows of the matrix begin at a cache line.
@@ -69,6 +71,7 @@ def log_sum_exp(matrix: Tensor, bias: Tensor, careful: bool) -> Callable[[Tensor
     parts = [(matrix[:, i : i + width], bias[i : i + width]) for i in range(0, chunks * width, width)]
 
     def function(features: Tensor) -> Tensor:
+        features = ops.cast(features, matrix.dtype)
         logits = (ops.cast(ops.matmul(features, matrix) + bias, "float32") for matrix, bias in parts)
         if careful:
             return ops.logsumexp(ops.stack([ops.logsumexp(part, axis=-1) for part in logits]), axis=0)
@@ -113,7 +116,7 @@ def word_logits(features: Tensor, columns: Tensor, biases: Tensor, dtype: str) -
     """Computes a logit of each row, rounded like the logits that `log_sum_exp` adds up.
 
     With another rounding, ln p of a likely word would be positive or too low. PyTorch rounds the logits to the dtype of
-    the matrix, or the factors of the product to 8 bits; what XLA rounds is its own choice.
+    the matrix, or the factors of the product to 8 bits. XLA rounds nothing on a CPU; elsewhere that is its own choice.
 
     Args:
         features: float32 tensor `(rows, rank)`.
