@@ -25,7 +25,7 @@ from keras_encdec.configuration import Configuration, ConfigurationError
 from keras_encdec.errors import FilePath, InputError, shortened
 from keras_encdec.model_config import resolved_or_packaged
 from keras_encdec.registry import Registry
-from keras_encdec.runtime.files import STANDARD_STREAM, check_path
+from keras_encdec.runtime.files import STANDARD_STREAM, check_can_be_read_again, check_path
 from keras_encdec.runtime.settings_files import read_parsed
 
 
@@ -159,6 +159,7 @@ def load_preset(name: str | os.PathLike[str]) -> Preset:
     check_path(name, "a preset")
     name = os.fspath(name)
     path: FilePath = toml_files("keras_encdec.architectures", "preset_files").get(name, name)
+    check_can_be_read_again(path)  # commands read it for each of their configurations
     try:
         values = read_parsed(path, tomllib.loads)
     except FileNotFoundError:

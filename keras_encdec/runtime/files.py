@@ -212,7 +212,7 @@ def check_can_be_read_again(path: FilePath) -> None:
         InputError: for a pipe or the standard input.
     """
     if is_stream(path):
-        remedy = "write the lines to a file first, plain or gzipped"
+        remedy = "write it to a file first"
         raise InputError("found a pipe", "expected a file, because it is read more than once", remedy, path)
 
 

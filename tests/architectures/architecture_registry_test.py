@@ -1,9 +1,12 @@
 """The architectures, and the models that belong to them."""
 
+import os
+
 import pytest
 
-from keras_encdec.architectures.architecture_registry import ARCHITECTURES, architecture_names
+from keras_encdec.architectures.architecture_registry import ARCHITECTURES, architecture_names, load_preset
 from keras_encdec.configuration import ConfigurationError
+from keras_encdec.errors import InputError
 from keras_encdec.models import RNNEncoderDecoder, build_model, model_class, register_model
 from keras_encdec.models.translation_model import MODELS
 
@@ -15,6 +18,12 @@ class OtherModel(RNNEncoderDecoder):
 def test_every_architecture_has_a_model_of_its_configuration():
     for name in architecture_names():
         assert model_class(name).config_class.__name__ == f"{model_class(name).__name__}Config"
+
+
+def test_a_pipe_is_no_preset(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="pipe: found a pipe, expected a file, because it is read more than once"):
+        load_preset(tmp_path / "pipe")
 
 
 def test_a_registered_model_is_an_architecture_until_it_is_removed():

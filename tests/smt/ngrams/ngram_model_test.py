@@ -128,7 +128,7 @@ def test_a_file_that_begins_otherwise_is_found_before_it_is_loaded(tmp_path, con
 def test_a_model_in_a_pipe_is_an_error(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path in ("-", tmp_path / "pipe"):
-        with pytest.raises(InputError, match=f"^{path}: found a pipe, expected a file, .*; write the lines to"):
+        with pytest.raises(InputError, match=f"^{path}: found a pipe, expected a file, .*; write it to"):
             check_ngram_model(path)
 
 
