@@ -73,9 +73,7 @@ class ServedModel:
             )
         )
         self._stored = StoredWeights(self._model, self._config.weights)
-        spells_words = self._model.decoder.speller is not None
-        replaces = self._config.replace_unknown and not spells_words
-        self._replacement = self._replacement_of(directory) if replaces else None
+        self._replacement = self._replacement_of(directory) if self._config.replace_unknown else None
         self._shortlist = self._shortlist_of(directory)
         vocabulary = directory.target_vocabulary
         self._translations = self._translations_of(directory)

@@ -11,7 +11,12 @@ from keras_encdec.configuration import Configuration, ConfigurationError, hyperp
 from keras_encdec.export.versions import MAX_TOKENS, MAX_VERSION, WEIGHT_FORMS
 from keras_encdec.runtime.open_output import write_file
 from keras_encdec.task_options import ReplacementOptions, ShortlistOptions, TranslationOptions
-from keras_encdec.trained_model import TranslatingModel, check_can_replace_unknown, check_can_translate
+from keras_encdec.trained_model import (
+    TRANSLATE_INSTEAD,
+    TranslatingModel,
+    check_can_replace_unknown,
+    check_can_translate,
+)
 
 if TYPE_CHECKING:
     from keras_encdec.decoding.sampler import Sampler
@@ -89,14 +94,16 @@ class ServingConfig(ShortlistOptions, TranslationOptions, ReplacementOptions):
         """Checks that a model suits the options.
 
         Raises:
-            ConfigurationError: a ValueError, for options that need attention or position words.
+            ConfigurationError: a ValueError, for options that need attention, position words, or a model that spells
+                words or does not.
         """
         if self.coverage_penalty and not model.has_attention:
             raise ConfigurationError("found {coverage_penalty} with a model that has no attention; drop it")
         if self.word_translations:
             check_can_translate(model.spells_words, draws=False)
-        if self.replace_unknown and not model.spells_words:
-            check_can_replace_unknown(model.has_attention, model.has_position_words)
+        if self.replace_unknown:
+            findable = model.has_attention, model.has_position_words
+            check_can_replace_unknown(*findable, model.spells_words, TRANSLATE_INSTEAD)
 
     def served_sampler(self, entry: "RegisteredSampler") -> "Sampler":
         """Makes the sampler of a signature, with the options of this configuration that the sampler has."""

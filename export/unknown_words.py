@@ -26,7 +26,7 @@ from keras_encdec.text.vocabulary import (
     is_position_word,
     position_distance,
 )
-from keras_encdec.trained_model import check_can_replace_unknown
+from keras_encdec.trained_model import TRANSLATE_INSTEAD, check_can_replace_unknown
 
 
 class ServedReplacement:
@@ -38,7 +38,7 @@ class ServedReplacement:
         has_attention: bool. Whether the model has attention.
 
     Raises:
-        ConfigurationError: a ValueError, for a model that has neither attention nor position words.
+        ConfigurationError: a ValueError, for a model that spells words, or has neither attention nor position words.
 
     Attributes:
         resources: list of the table of the translations. It must be saved with the functions that use it.
@@ -46,7 +46,7 @@ class ServedReplacement:
 
     def __init__(self, vocabulary: Vocabulary, translations: Mapping[str, str], has_attention: bool) -> None:
         ids = {FIRST_WORD + i: word for i, word in enumerate(vocabulary.words) if is_position_word(word)}
-        check_can_replace_unknown(has_attention, bool(ids))
+        check_can_replace_unknown(has_attention, bool(ids), vocabulary.characters is not None, TRANSLATE_INSTEAD)
         size = FIRST_WORD + len(vocabulary)
         self._has_attention = has_attention
         self._is_unknown, self._has_distance = np.zeros(size, bool), np.zeros(size, bool)

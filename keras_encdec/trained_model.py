@@ -25,6 +25,8 @@ from keras_encdec.text.vocabulary import Vocabulary, is_position_word
 
 # What to do with a language model instead of exporting it.
 NOT_SERVED = "score with encdec-score"
+# What to do instead of replacing the unknown words of a model that spells them, in a search with options for that.
+TRANSLATE_INSTEAD = "drop it, or give {word_translations} instead"
 
 
 class KnownModel(Protocol):
@@ -231,15 +233,24 @@ def check_is_language_model(has_source: bool, path: FilePath, flag: str) -> None
         raise InputError("found a translation model", "expected a language model", f"check {flag}", path)
 
 
-def check_can_replace_unknown(has_attention: bool, has_position_words: bool) -> None:
-    """Checks that the source word of an unknown target word can be found.
+def check_can_replace_unknown(
+    has_attention: bool, has_position_words: bool, spells_words: bool, remedy: str = "drop it"
+) -> None:
+    """Checks that a model writes unknown words, and that their source words can be found.
 
     Args:
-        has_attention, has_position_words: see `TranslatingModel`.
+        has_attention, has_position_words, spells_words: see `TranslatingModel`.
+        remedy: str. What to do with a model that spells words. Defaults to "drop it".
 
     Raises:
-        ConfigurationError: a ValueError, for a model that has neither.
+        ConfigurationError: a ValueError, for a model that spells words, or that has neither attention nor position
+            words.
     """
+    if spells_words:
+        raise ConfigurationError(
+            "found {replace_unknown} with a model that spells the words outside its shortlist, and so writes no <unk>; "
+            + remedy
+        )
     if not (has_attention or has_position_words):
         raise ConfigurationError(
             "found {replace_unknown} with a model that has neither attention nor position words such as unkpos_0, "

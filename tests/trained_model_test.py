@@ -7,6 +7,8 @@ import pytest
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding import GenerationOptions
 from keras_encdec.errors import InputError
+from keras_encdec.experiment.distillation_options import DistillationOptions, check_teachers
+from keras_encdec.export.serving_config import ServingConfig
 from keras_encdec.trained_model import (
     TrainedModel,
     check_can_replace_unknown,
@@ -54,18 +56,25 @@ def test_characters_are_known_from_the_vocabularies(tmp_path):
 def test_replacing_unknown_words_needs_position_words_or_attention(tmp_path):
     plain, positions = described(tmp_path / "plain"), described(tmp_path / "positions", "mot\nunkpos_0\n")
     assert (plain.has_position_words, positions.has_position_words) == (False, True)
-    check_can_replace_unknown(has_attention=False, has_position_words=True)
-    check_can_replace_unknown(has_attention=True, has_position_words=False)
+    check_can_replace_unknown(has_attention=False, has_position_words=True, spells_words=False)
+    check_can_replace_unknown(has_attention=True, has_position_words=False, spells_words=False)
     with pytest.raises(ConfigurationError, match="neither attention nor position words"):
-        check_can_replace_unknown(has_attention=False, has_position_words=False)
+        check_can_replace_unknown(has_attention=False, has_position_words=False, spells_words=False)
+    with pytest.raises(ConfigurationError, match="neither attention nor position words"):
+        check_teachers([plain.path], DistillationOptions(replace_unknown=True))
 
 
 def test_a_model_that_spells_its_unknown_words_has_none_to_replace(tmp_path):
     options, attention = GenerationOptions(replace_unknown=True), {"model": {"attention": "global"}}
     options.check_models([described(tmp_path / "plain", **attention)], "sources")
     spelling = described(tmp_path / "spelling", sha256={"target.characters": "0"}, **attention)
-    with pytest.raises(ConfigurationError, match="found replace_unknown with a model that spells the words outside"):
+    message = "found replace_unknown with a model that spells the words outside .*; drop it"
+    with pytest.raises(ConfigurationError, match=f"{message}, or give word_translations instead"):
         options.check_models([spelling], "sources")
+    with pytest.raises(ConfigurationError, match=f"{message}, or give word_translations instead"):
+        ServingConfig(replace_unknown=True).check_model(spelling)
+    with pytest.raises(ConfigurationError, match=f"{message}$"):
+        check_teachers([spelling.path], DistillationOptions(replace_unknown=True))
 
 
 def test_kinds_and_directions(tmp_path):

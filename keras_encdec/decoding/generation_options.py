@@ -21,7 +21,12 @@ from keras_encdec.task_options import (
     UnknownWordsOption,
 )
 from keras_encdec.text.tokenizer import SUBWORD_JOINERS
-from keras_encdec.trained_model import TranslatingModel, check_can_replace_unknown, check_can_translate
+from keras_encdec.trained_model import (
+    TRANSLATE_INSTEAD,
+    TranslatingModel,
+    check_can_replace_unknown,
+    check_can_translate,
+)
 
 _output_form = functools.partial(hyperparameter, group="form of the output")
 
@@ -180,12 +185,8 @@ class GenerationOptions(
         has_attention = any(model.has_attention for model in models)
         check_has_attention(self.alignments, has_attention)
         if self.replace_unknown:
-            check_can_replace_unknown(has_attention, has_attention or first.has_position_words)
-            if first.spells_words:
-                raise ConfigurationError(
-                    "found {replace_unknown} with a model that spells the words outside its shortlist, and so writes "
-                    "no <unk>; drop it, or give {word_translations} instead"
-                )
+            has_position_words = has_attention or first.has_position_words
+            check_can_replace_unknown(has_attention, has_position_words, first.spells_words, TRANSLATE_INSTEAD)
 
 
 def check_together(options: GenerationOptions, sampler: Sampler) -> None:

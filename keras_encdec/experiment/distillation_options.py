@@ -11,7 +11,13 @@ from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.model_config import read_model_config
 from keras_encdec.task_options import ReplacementOptions
-from keras_encdec.trained_model import TrainedModel, check_direction, check_ensemble, check_has_source
+from keras_encdec.trained_model import (
+    TrainedModel,
+    check_can_replace_unknown,
+    check_direction,
+    check_ensemble,
+    check_has_source,
+)
 from keras_encdec.trainers.training_config import ENDS, TrainingConfig
 
 # Settings of the training of a student that begins with the weights of its teacher or of the first student, in place of
@@ -168,6 +174,7 @@ def check_teachers(model_dirs: Sequence[FilePath], options: DistillationOptions)
         options: DistillationOptions.
 
     Raises:
+        ConfigurationError: a ValueError, with `replace_unknown` for models whose unknown words cannot be replaced.
         InputError: for a language model, a model of raw text, models that are no ensemble, and with `from_teacher` for
             a reverse model.
     """
@@ -180,6 +187,9 @@ def check_teachers(model_dirs: Sequence[FilePath], options: DistillationOptions)
             remedy = "tokenize the training text, and train the teacher on it without --tokenize"
             raise InputError("found a model of raw text, trained with --tokenize", expected, remedy, teacher.path)
     check_ensemble(teachers)
+    if options.replace_unknown:
+        has_attention = any(teacher.has_attention for teacher in teachers)
+        check_can_replace_unknown(has_attention, teachers[0].has_position_words, teachers[0].spells_words)
     if options.from_teacher:
         check_direction(teachers[0], False, "--model_dir")
 
