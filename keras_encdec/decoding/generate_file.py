@@ -112,7 +112,8 @@ def generate_file(
     sampler = sampler_of(sampler)
     options = GenerationOptions.combined(options, values)
     check_together(options, sampler)
-    check_distinct_files(input, output, *options.tables.values(), options.alignments)
+    for table in options.tables.values():  # one table can be that of two options
+        check_distinct_files(input, output, table, options.alignments)
     alignment_line(options.alignments, options.alignment_format, output)  # checks that there are two outputs
     _check_models(model_dirs, options)
     options.check_input(input)

@@ -263,6 +263,8 @@ def test_translations_compete_with_spellings(generated, source, tmp_path):
     assert {"abab", "bb", "aab"} & set(first.split()) <= set(first.split()) <= {"abab", "bb", "aab", "a", "ba", "b"}
     assert "7" in last.split()
     assert generated(generator, "greedy", translation_weight=0.0, **options) != text
+    shortlist = {"lexical_shortlist": options["word_translations"]}  # the same table, with all words of the model
+    assert generated(generator, "greedy", translation_weight=1.0, **shortlist, **options) == text
     again = TextScorer(directory).score([(best.source_words, best.words) for best, *_ in expected])
     np.testing.assert_allclose([best.log_prob for best, *_ in expected], again, atol=1e-4)
 
