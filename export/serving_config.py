@@ -89,6 +89,10 @@ class ServingConfig(ShortlistOptions, TranslationOptions, ReplacementOptions):
             raise ConfigurationError(
                 "found {replace_unknown} with {suppress_unknown}, which never generates <unk>; drop one of them"
             )
+        if self.word_translations is not None and self.suppress_unknown:
+            raise ConfigurationError(
+                "found {word_translations} with {suppress_unknown}, with which no word is spelled; drop one of them"
+            )
 
     def check_model(self, model: TranslatingModel) -> None:
         """Checks that a model suits the options.

@@ -199,6 +199,11 @@ def check_together(options: GenerationOptions, sampler: Sampler) -> None:
         raise ConfigurationError(
             "found {replace_unknown} with {suppress_unknown}, which never generates <unk>; drop one of them"
         )
+    for name in ("word_translations", "character_beam"):
+        if getattr(options, name) is not None and sampler.suppress_unknown:
+            raise ConfigurationError(
+                f"found {{{name}}} with {{suppress_unknown}}, with which no word is spelled; drop one of them"
+            )
     if options.word_translations:
         check_can_translate(spells_words=True, draws=sampler.needs_draws)
     if options.character_beam is not None and sampler.character_sampler() is not None:

@@ -241,6 +241,9 @@ def test_translations_are_refused_for_samples_and_for_models_that_spell_no_words
         check_together(GenerationOptions(word_translations="table"), RandomSampler(2))
     with pytest.raises(ConfigurationError, match="found translation_weight without word_translations"):
         GenerationOptions(translation_weight=0.5)
+    for name, value in {"word_translations": "table", "character_beam": 2}.items():
+        with pytest.raises(ConfigurationError, match=f"found {name} with suppress_unknown, with which no word is"):
+            check_together(GenerationOptions(**{name: value}), GreedySampler(suppress_unknown=True))
 
 
 def test_a_moses_list_has_ln_p_of_words_and_of_characters():

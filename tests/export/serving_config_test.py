@@ -20,6 +20,7 @@ def test_serving_config_has_only_the_limits_and_search_options():
         ({"version": 2**63}, "found version=9223372036854775808, expected a whole number, 1 to 9223372036854775807"),
         ({"dictionary": "words"}, "found dictionary without replace_unknown, expected both"),
         ({"suppress_unknown": True, "replace_unknown": True}, "found replace_unknown with suppress_unknown"),
+        ({"suppress_unknown": True, "word_translations": "t"}, "found word_translations with suppress_unknown, with"),
     ],
 )
 def test_options_that_cannot_be_used_are_refused(values, message):
