@@ -210,6 +210,7 @@ def check_initial_settings(
     Raises:
         ConfigurationError: a ValueError, for a setting that differs from the model's (a hyper-parameter, the direction
             or the tokenization), and for vocabularies, because the model has its own.
+        InputError: for a model of position words in place of one that is to spell words.
     """
     found: dict[str, object] = {"architecture": config.architecture, **config.model_config.to_dict()}
     found |= {"reverse": data.reverse, "tokenize": data.tokenize, "lowercase": data.lowercase}
@@ -229,6 +230,13 @@ def check_initial_settings(
     given = [name for name in ("source_vocabulary", "target_vocabulary") if getattr(data, name)]
     if given:
         raise ConfigurationError(f"found {{{given[0]}}} with {{initial_model}}, which has its own; drop one of the two")
+    if expected.get("characters") == "none" and found["characters"] in ("target", "both") and known.has_position_words:
+        raise InputError(
+            "found a model of position words such as unkpos_0, trained with --unknown=posunk",
+            "expected one without them, because a model that spells words never replaces them",
+            "begin with a model trained with --unknown=unk, or give --characters=source",
+            known.path,
+        )
 
 
 def _differing(

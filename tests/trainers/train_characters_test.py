@@ -19,7 +19,10 @@ from keras_encdec.pruning import prune_model
 from keras_encdec.pruning.pruning_masks import pruned_share
 from keras_encdec.scoring import ScoringOptions, score_file
 from keras_encdec.scoring.text_scorer import TextScorer
+from keras_encdec.text import Vocabulary
+from keras_encdec.trained_model import TrainedModel
 from keras_encdec.trainers import TrainingConfig, TrainingData, train
+from keras_encdec.trainers.settings_checks import check_initial_settings
 from keras_encdec.web import Explorer
 
 MODEL = {
@@ -190,6 +193,18 @@ def test_words_that_are_kept_predict_as_before_while_characters_are_learned(corp
             np.testing.assert_array_equal(best[symbol], before[symbol], symbol)
     learned = set(last) - set(before)
     assert learned and not any(np.array_equal(last[symbol], first[symbol]) for symbol in learned)
+
+
+def test_a_model_of_position_words_cannot_become_one_that_spells(tmp_path):
+    words = {name: value for name, value in MODEL.items() if not name.startswith("character")}
+    directory = ModelDirectory(tmp_path / "words", Vocabulary(["s"]), Vocabulary(["t", "unkpos_0"]))
+    directory.save_config("recurrent", words)
+    known, data = TrainedModel.read(tmp_path / "words"), TrainingData(source="source", target="target")
+    config = TrainingConfig("recurrent", MODEL, updates=1, initial_model=str(tmp_path / "words"))
+    with pytest.raises(InputError, match="words: found a model of position words such as unkpos_0, .*=source"):
+        check_initial_settings(config, data, known, known.hyperparameters)
+    reading = config.replace(model={**MODEL, "characters": "source"})
+    check_initial_settings(reading, data, known, known.hyperparameters)
 
 
 def test_settings_that_training_cannot_combine():
