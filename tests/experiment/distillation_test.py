@@ -12,7 +12,7 @@ import toy_models
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding import BeamSampler, TextGenerator, generate_file
 from keras_encdec.errors import InputError
-from keras_encdec.experiment.distillation import choose, distill
+from keras_encdec.experiment.distillation import choose, distill, translate
 from keras_encdec.experiment.distillation_options import DistillationOptions
 from keras_encdec.formats import unescape
 from keras_encdec.model_directory import ModelDirectory
@@ -117,6 +117,13 @@ def test_a_changed_dictionary_changes_the_translations(texts, tmp_path):
         dictionary.write_text(f"s1\t{word}\n")
         result = distill([teacher], output=tmp_path / "out", dictionary=str(dictionary), **texts, **settings)
         assert result.stages[0].was_run
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_a_student_that_cannot_replace_unknown_words_translates_the_test_set_with_them(teachers, texts, tmp_path):
+    for name, replace_unknown in (("plain", False), ("asked", True)):
+        translate(texts["source"], tmp_path / name, 1, replace_unknown=replace_unknown, student=teachers[0])
+    assert (tmp_path / "asked").read_text() == (tmp_path / "plain").read_text()
 
 
 @pytest.mark.usefixtures("eager", "uncompiled")
