@@ -6,7 +6,13 @@ from keras_encdec.backend.startup import import_keras
 from keras_encdec.cli.flags import Repeated
 from keras_encdec.cli.process import say
 from keras_encdec.cli.task_command import Arguments, check_paths, task_command
-from keras_encdec.experiment.distillation_options import TEXTS, DistillationOptions, check_teachers, check_test_sets
+from keras_encdec.experiment.distillation_options import (
+    TEXTS,
+    DistillationOptions,
+    check_student,
+    check_teachers,
+    check_test_sets,
+)
 from keras_encdec.formats import pair_format
 from keras_encdec.model_config import model_path
 from keras_encdec.runtime.files import check_can_be_read_again
@@ -22,8 +28,9 @@ def main(arguments: Arguments, options: DistillationOptions) -> int:
     inputs = [*(arguments[name] for name in TEXTS), options.dictionary]
     check_paths(teachers, inputs, folders=[arguments["output"]])
     # Raises before Keras is imported if the preset cannot be used.
-    options.training_config([model_path(path) for path in teachers])
+    config = options.training_config([model_path(path) for path in teachers])
     check_teachers(teachers, options)
+    check_student(config, options.preset)
     for path in filter(None, inputs):
         check_can_be_read_again(path)
     for path in filter(None, (arguments[name] for name in TEXTS)):

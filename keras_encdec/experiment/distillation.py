@@ -12,7 +12,13 @@ from keras_encdec.decoding import BeamSampler, GreedySampler, generate_file
 from keras_encdec.decoding.generation_options import GenerationOptions
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.experiment import stage_functions
-from keras_encdec.experiment.distillation_options import TEXTS, DistillationOptions, check_teachers, check_test_sets
+from keras_encdec.experiment.distillation_options import (
+    TEXTS,
+    DistillationOptions,
+    check_student,
+    check_teachers,
+    check_test_sets,
+)
 from keras_encdec.experiment.stage_runner import (
     RECORDS,
     Stage,
@@ -144,6 +150,7 @@ def distill(
         teachers = [model_path(local.in_staged(path)) for path in model_dirs]
         check_teachers(teachers, options)
         config = options.training_config(teachers, training, model)
+        check_student(config, options.preset)
         stages = _stages(teachers, texts, folder, options, config)
         check_outputs(stages, folder / RECORDS)
         _remove_other_texts(folder, stages)

@@ -18,7 +18,9 @@ from keras_encdec.trained_model import (
     check_ensemble,
     check_has_source,
 )
+from keras_encdec.trainers.settings_checks import check_initial_settings
 from keras_encdec.trainers.training_config import ENDS, TrainingConfig
+from keras_encdec.trainers.training_data import TrainingData
 
 # Settings of the training of a student that begins with the weights of its teacher or of the first student, in place of
 # those of the preset `student`, which are for random weights.
@@ -192,6 +194,36 @@ def check_teachers(model_dirs: Sequence[FilePath], options: DistillationOptions)
         check_can_replace_unknown(has_attention, teachers[0].has_position_words, teachers[0].spells_words)
     if options.from_teacher:
         check_direction(teachers[0], False, "--model_dir")
+
+
+def check_student(config: TrainingConfig, preset: str) -> None:
+    """Checks that the settings of a student's training are those of a model that can learn the translations.
+
+    Args:
+        config: TrainingConfig.
+        preset: str. The preset, a file of which may also say how the text is read.
+
+    Raises:
+        ConfigurationError: a ValueError, for a language model or a model of the other direction, and for settings that
+            differ from those of the model with whose weights the training begins.
+        InputError: if that model cannot be read.
+    """
+    data = TrainingData.from_preset(preset)
+    if not config.has_source:
+        raise ConfigurationError(
+            "found {preset}=%s with architecture=%s, which has no source, expected a model that translates",
+            preset,
+            config.architecture,
+        )
+    if data.reverse:
+        raise ConfigurationError(
+            "found reverse = true in {preset}=%s, expected a student of p(target | source); drop the line", preset
+        )
+    if config.initial_model:
+        known = TrainedModel.read(config.initial_model)
+        if known.hyperparameters is not None:  # otherwise, only the loaded model can tell
+            is_same = known.config["architecture"] == config.architecture
+            check_initial_settings(config, data, known, known.hyperparameters if is_same else None)
 
 
 def check_test_sets(texts: Mapping[str, FilePath | None]) -> None:

@@ -282,6 +282,15 @@ def test_settings_that_contradict_are_refused(teachers, texts, tmp_path):
     for from_teacher in (False, True):
         with pytest.raises(ConfigurationError, match="endless.toml that says when .*; give one of updates, .* minutes"):
             distill(teachers, output=tmp_path / "out", preset=str(endless), from_teacher=from_teacher, **texts)
+    for text, from_teacher, message in (
+        ('architecture = "cslm"\n', False, "wrong.toml with architecture=cslm, which has no source"),
+        ("[data]\nreverse = true\n", False, "found reverse = true in preset=.*wrong.toml, expected a student of"),
+        ("[data]\ntokenize = true\n", True, "found tokenize=True, expected tokenize=False as in the model of"),
+    ):
+        (tmp_path / "wrong.toml").write_text(text)
+        settings = {"preset": str(tmp_path / "wrong.toml"), "updates": 1, "from_teacher": from_teacher}
+        with pytest.raises(ConfigurationError, match=message):
+            distill(teachers, output=tmp_path / "out", **settings, **texts)
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputError, match="pipe: found a pipe, expected a file, because it is read more than once"):
         distill(teachers, output=tmp_path / "out", **{**texts, "source": tmp_path / "pipe"})
