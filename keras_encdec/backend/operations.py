@@ -230,7 +230,7 @@ def top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
         return best, ops.cast(indices, "int32")
     end = columns * FOLDED_LINES
     folded = ops.reshape(values[:, :end], (-1, FOLDED_LINES, columns))
-    _, best_columns = ops.top_k(ops.max(folded, axis=1), k)
+    _, best_columns = ops.top_k(ops.amax(folded, axis=1), k)  # `ops.max` rejects an empty batch
     lines = ops.arange(0, end, columns, dtype="int32")[:, None]
     indices = ops.reshape(lines + ops.cast(best_columns, "int32")[:, None, :], (-1, FOLDED_LINES * k))
     rest = ops.zeros_like(indices[:, :1]) + ops.arange(end, words, dtype="int32")
