@@ -144,7 +144,7 @@ class DeepOutput(keras.layers.Layer):
 
     def project_context(self, context: Tensor) -> Tensor:
         """Computes c O_c + b_O once per sequence: `(batch, context_units)` to `(batch, 2 * maxout_units)`."""
-        return matmul(context, self.context_kernel) + self.bias
+        return product(context, self.context_kernel, self.bias)
 
     def reduce(self, states: Tensor, previous: Tensor, projected_context: Tensor) -> Tensor:
         """Computes s G_r `(..., rank)`, the features that the output matrix multiplies.

@@ -13,8 +13,7 @@ from keras_encdec.backend.types import Tensor
 class Dense(keras.layers.Dense):
     """Keras's dense layer, y = f(x W + b), with the product and the tanh of this package.
 
-    Under PyTorch and JAX, those of Keras convert float64 to float32. With JAX on a CPU, the gradient of W is also
-    faster; see `product`.
+    Under PyTorch and JAX, those of Keras convert float64 to float32.
 
     Args:
         **kwargs: see `keras.layers.Dense`.
