@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 
 from keras_encdec.backend.devices import backend_name, xla_on_cpu
-from keras_encdec.backend.operations import ops, wide_dtype
+from keras_encdec.backend.operations import matmul, ops, wide_dtype
 from keras_encdec.backend.types import Tensor
 
 Results = TypeVar("Results")
@@ -72,7 +72,7 @@ def log_sum_exp(matrix: Tensor, bias: Tensor, careful: bool) -> Callable[[Tensor
 
     def function(features: Tensor) -> Tensor:
         features = ops.cast(features, matrix.dtype)
-        logits = (ops.cast(ops.matmul(features, matrix) + bias, "float32") for matrix, bias in parts)
+        logits = (ops.cast(matmul(features, matrix) + bias, "float32") for matrix, bias in parts)
         if careful:
             return ops.logsumexp(ops.stack([ops.logsumexp(part, axis=-1) for part in logits]), axis=0)
         return ops.log(sum(ops.sum(ops.exp(part), axis=-1) for part in logits))
@@ -105,7 +105,7 @@ def _torch_function(parts: list[tuple[Tensor, Tensor]], width: int) -> Callable[
         row = torch.nn.functional.pad(features, (0, 1 + rows), value=1.0)
         total: Tensor = 0.0
         for matrix in matrices:
-            logits = (row @ matrix).float()
+            logits = matmul(row, matrix).float()
             total = total + logits.mul_(LOG2_E).exp2_().sum(-1)
         return total.log()
 

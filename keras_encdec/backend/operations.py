@@ -48,12 +48,16 @@ def as_tensor(value: "Tensor | keras.Variable | np.ndarray") -> Tensor:
 
 
 def matmul(left: "Tensor | keras.Variable", right: "Tensor | keras.Variable") -> Tensor:
-    """Multiplies matrices as `ops.matmul` does; under PyTorch, which converts float64 to float32 there, it stays."""
+    """Multiplies matrices as `ops.matmul` does.
+
+    Under PyTorch, float64 stays, which Keras converts to float32 there, and oneDNN may compute the product (see
+    `torch_products.onednn_matmul`).
+    """
     left, right = as_tensor(left), as_tensor(right)
     if backend_name() == "torch" and left.dtype == right.dtype:
-        import torch
+        from keras_encdec.backend import torch_products
 
-        return torch.matmul(left, right)
+        return torch_products.matmul(left, right)
     return ops.matmul(left, right)
 
 

@@ -7,7 +7,7 @@ import contextlib
 import functools
 import platform
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 import keras
@@ -47,29 +47,6 @@ def int8_is_available() -> bool:
     return bool((exact == 64 * LARGEST * (255 - ZERO)).all())
 
 
-class _Products(TorchFunctionMode):
-    """Base class of contexts that compute products of float32 rows and one matrix in their own way."""
-
-    def computes(self, rows: torch.Tensor, matrix: torch.Tensor) -> bool:
-        """Returns whether the context computes this product; otherwise PyTorch does."""
-        raise NotImplementedError
-
-    def product(self, rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
-        """Computes a product."""
-        raise NotImplementedError
-
-    def __torch_function__(
-        self,
-        func: Callable[..., object],
-        types: object,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, object] | None = None,
-    ) -> object:
-        if func in _PRODUCTS and not kwargs and _are_rows_and_a_matrix(*args) and self.computes(*args):
-            return self.product(*args)
-        return func(*args, **(kwargs or {}))
-
-
 def _are_rows_and_a_matrix(rows: object, matrix: object) -> bool:
     return (
         isinstance(rows, torch.Tensor)
@@ -80,8 +57,8 @@ def _are_rows_and_a_matrix(rows: object, matrix: object) -> bool:
     )
 
 
-class Int8Products(_Products):
-    """A context in which products of float32 rows and one matrix are computed in 8 bits.
+class Int8Products(TorchFunctionMode):
+    """A context in which products of float32 rows and one matrix are computed in 8 bits, whichever layer computes them.
 
         x W = s_x s_w (round(x / s_x) round(W / s_w)),   s_x = max |x| / 127 of each row, s_w of each column
 
@@ -110,11 +87,16 @@ class Int8Products(_Products):
         _ACTIVE.depth -= 1
         self._others.clear()
 
-    def computes(self, rows: torch.Tensor, matrix: torch.Tensor) -> bool:
-        return matrix.shape[1] >= MIN_COLUMNS
-
-    def product(self, rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
-        return _product(rows, self._packed(matrix))
+    def __torch_function__(
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> object:
+        if func in _PRODUCTS and not kwargs and _are_rows_and_a_matrix(*args) and args[1].shape[1] >= MIN_COLUMNS:
+            return _product(args[0], self._packed(args[1]))
+        return func(*args, **(kwargs or {}))
 
     def _packed(self, matrix: torch.Tensor) -> "_Packed":
         key = matrix.data_ptr(), matrix.shape, matrix.stride()
@@ -169,14 +151,20 @@ def _product(rows: torch.Tensor, packed: _Packed) -> torch.Tensor:
     return packed.product(rounded).mul_(scales).reshape(*rows.shape[:-1], -1)
 
 
-def onednn_matmul() -> contextlib.AbstractContextManager[object]:
-    """Returns a context in which oneDNN computes float32 matrix products on a CPU, and their gradients.
+@contextlib.contextmanager
+def onednn_matmul() -> Iterator[None]:
+    """A context in which oneDNN computes the float32 products of `matmul` on a CPU, and their gradients.
 
     PyTorch computes them with MKL, which takes up to twice the time on processors that Intel did not make. On Intel's,
     oneDNN takes 1.2 times the time of MKL in the mean (`benchmarks/products.py`), and the context does nothing. Neither
     does it where PyTorch lacks the operation. Gradients of gradients are not computed.
     """
-    return _OneDNNProducts() if _AVAILABLE and not is_from_intel() else contextlib.nullcontext()
+    before = getattr(_ACTIVE, "onednn", False)
+    _ACTIVE.onednn = _AVAILABLE and not is_from_intel()
+    try:
+        yield
+    finally:
+        _ACTIVE.onednn = before
 
 
 def onednn_is_available() -> bool:
@@ -187,15 +175,19 @@ def onednn_is_available() -> bool:
 _AVAILABLE = onednn_is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
-class _OneDNNProducts(_Products):
-    def computes(self, rows: torch.Tensor, matrix: torch.Tensor) -> bool:
-        on_cpu, is_empty = rows.is_cpu and matrix.is_cpu, rows.numel() == 0 or matrix.numel() == 0
-        return on_cpu and not is_empty
+def matmul(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """Multiplies matrices as `torch.matmul` does; within `onednn_matmul`, with oneDNN.
 
-    def product(self, rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
-        needs_gradient = torch.is_grad_enabled() and (rows.requires_grad or matrix.requires_grad)
-        product: torch.Tensor = (_DifferentiableProduct.apply if needs_gradient else onednn_product)(rows, matrix)
-        return product
+    The layers call it. A context that intercepted PyTorch's functions, as `Int8Products` does, would slow all of them,
+    and PyTorch would leave it while it computes gradients.
+    """
+    if not getattr(_ACTIVE, "onednn", False) or not _are_rows_and_a_matrix(left, right):
+        return torch.matmul(left, right)
+    if not (left.is_cpu and right.is_cpu) or left.numel() == 0 or right.numel() == 0:
+        return torch.matmul(left, right)
+    needs_gradient = torch.is_grad_enabled() and (left.requires_grad or right.requires_grad)
+    product: torch.Tensor = (_DifferentiableProduct.apply if needs_gradient else onednn_product)(left, right)
+    return product
 
 
 def onednn_product(rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
