@@ -448,7 +448,7 @@ class Scatter {
     const wanted = this.chosen >= 0 ? [this.chosen, ...this.matches.slice(0, 40), ...inside] : [...this.matches.slice(0, 40), ...inside];
     for (const i of wanted) {
       const [right, down] = this.place(i);
-      const characters = [...this.label(i)];
+      const characters = this.label(i).match(/\P{M}\p{M}*|\p{M}+/gu) ?? [];  // letters with their combining marks
       const text = characters.length > 34 ? `${characters.slice(0, 33).join("")}…` : characters.join("");
       const width = context.measureText(text).width + 8;
       const left = right + 6 + width < this.width ? right + 6 : right - 6 - width;
