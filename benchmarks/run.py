@@ -30,7 +30,6 @@ SLOW = {
     ("score", "bfloat16", "jax"),
     ("score", "bfloat16", "keras peer"),
     ("train", "bfloat16", "jax"),
-    ("train", "bfloat16", "torch"),
     ("train", "bfloat16", "keras peer"),
 }
 
