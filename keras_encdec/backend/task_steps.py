@@ -1,13 +1,12 @@
 """Updates of further tasks between the steps of `model.fit`."""
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 
 import keras
 import numpy as np
 
 from keras_encdec.backend.devices import backend_name
-from keras_encdec.backend.replicas import Compilation, Shapes, shapes_of
+from keras_encdec.backend.replicas import Compilation, train_function_by_shape
 from keras_encdec.backend.training_step import Begin, StepCompilation, recorded_steps
 from keras_encdec.backend.types import Structure
 
@@ -58,23 +57,16 @@ def _tensorflow_step(model: keras.Model, step: StepCompilation, compilation: Com
     import tensorflow as tf
 
     options = {"jit_compile": step.uses_xla(model)} if step.compiled else {"reduce_retracing": True}
-    functions: dict[tuple[str, Shapes], Callable[..., Structure]] = {}
+    steps: dict[str, Callable[..., Structure]] = {}
+
+    def new_step() -> Callable[..., Structure]:
+        return tf.function(lambda data: model.train_step(data), autograph=False, **options)
 
     def take(task: str, batch: NumpyBatch, arguments: tuple[Structure, ...]) -> tuple[Structure, ...]:
         tensors = {side: tf.convert_to_tensor(ids) for side, ids in batch.items()}
-        shapes: Shapes = shapes_of(tensors) if step.compiled else ()
-        if (task, shapes) in functions:
-            functions[task, shapes](tensors)
-            return arguments
-        function = tf.function(lambda data: model.train_step(data), autograph=False, **options)
-        functions[task, shapes] = function
-        if step.compiled:
-            begin(shapes)
-        start = time.monotonic()
-        function(tensors)
-        if step.compiled:
-            compilation.seconds += time.monotonic() - start
-            compilation.shapes += 1
+        if task not in steps:
+            steps[task] = train_function_by_shape(new_step, begin, compilation) if step.compiled else new_step()
+        steps[task](iter([tensors]) if step.compiled else tensors)
         return arguments
 
     return take

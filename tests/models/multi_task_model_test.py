@@ -124,6 +124,20 @@ def test_an_update_of_one_task_changes_nothing_of_what_it_does_not_use(optimizer
     assert any((a != b).any() for a, b in zip(weights(model.encoders["en"]), english, strict=True))
 
 
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="only TensorFlow compiles by shape")
+def test_a_shape_of_a_task_is_counted_before_its_step_is_compiled_and_only_once():
+    """So that reports of a long first update say that it is being compiled."""
+    model = compiled(MultiTaskModel("recurrent", SHARED_ENCODER, **SIZES), "sgd")
+    main, other = batches(SHARED_ENCODER["fr"], 2, seed=1), batches(SHARED_ENCODER["de"], 2, seed=2)
+    compilation, counts = Compilation(), []
+    updates = iter([[("de", other[0])], [("de", other[1])]])
+    update_tasks_between(
+        model, updates, StepCompilation("true"), compilation, lambda shapes: counts.append(compilation.shapes)
+    )
+    model.fit(training_stream(lambda: iter(main)), steps_per_epoch=2, epochs=1, shuffle=False, verbose=0)
+    assert counts == [1] and compilation.shapes == 1 and compilation.seconds > 0
+
+
 def test_measurements_are_those_of_the_main_task():
     model = compiled(MultiTaskModel("recurrent", SHARED_ENCODER, **SIZES), "sgd")
     main, other = batches(SHARED_ENCODER["fr"], 1, seed=1), batches(SHARED_ENCODER["de"], 1, seed=2)
