@@ -240,10 +240,7 @@ def replace_weights(folder: pathlib.Path, written: pathlib.Path) -> None:
         InputError: if `config.json` cannot be written.
     """
     weights, checksum = folder / WEIGHTS, file_checksum(written)
-    if weights.exists():
-        _record_weights(folder, [checksum, file_checksum(weights)])
-    else:
-        _record_weights(folder, [checksum])
+    _record_weights(folder, [checksum, *([file_checksum(weights)] if weights.exists() else [])])
     os.replace(written, weights)
     _record_weights(folder, [checksum])
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
@@ -199,12 +199,16 @@ class RecurrentEncoderDecoderConfig(RecurrentLanguageModelConfig):
         """Whether target words outside the shortlist are spelled by their characters."""
         return self.characters in ("target", "both")
 
-    def _check_characters(self) -> None:
-        for name in CHARACTER_OPTIONS:
-            if self.characters == "none" and getattr(self, name) is not None:
+    def _check_without(self, choice: str, options: Sequence[str]) -> None:
+        """Raises ConfigurationError for `options` that are given although the hyper-parameter `choice` is none."""
+        for name in options:
+            if getattr(self, choice) == "none" and getattr(self, name) is not None:
                 raise ConfigurationError(
-                    f"found {{{name}}}=%s without {{characters}}, expected {{characters}} with it", getattr(self, name)
+                    f"found {{{name}}}=%s without {{{choice}}}, expected {{{choice}}} with it", getattr(self, name)
                 )
+
+    def _check_characters(self) -> None:
+        self._check_without("characters", CHARACTER_OPTIONS)
         if not self.spells_words:
             if self.character_path is not None:
                 raise ConfigurationError(
@@ -224,13 +228,7 @@ class RecurrentEncoderDecoderConfig(RecurrentLanguageModelConfig):
 
     def check(self) -> None:
         self._check_characters()
-        if self.attention == "none":
-            for name in ATTENTION_OPTIONS:
-                if getattr(self, name) is not None:
-                    raise ConfigurationError(
-                        f"found {{{name}}}=%s without {{attention}}, expected {{attention}} with it",
-                        getattr(self, name),
-                    )
+        self._check_without("attention", ATTENTION_OPTIONS)
         if self.attention_units is not None and self.attention_score != "concat":
             raise ConfigurationError(
                 "found {attention_units} with {attention_score}=%s, expected it with concat", self.attention_score

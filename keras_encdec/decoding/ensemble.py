@@ -89,9 +89,8 @@ class Ensemble(keras.layers.Layer):
         """
         state, memory = {}, {}
         for number, model in enumerate(self.models):
-            given = (source, characters) if len(characters) else (source,)
             with looking_up(model.encoder, tables_of(tables, number, "encoder")):
-                state[str(number)], memory[str(number)] = model.start(*given)
+                state[str(number)], memory[str(number)] = model.start(source, characters)
         return state, memory
 
     def candidate_weights(self, words: Tensor, allowed: Tensor) -> EnsembleCandidates:

@@ -311,12 +311,8 @@ class Decoder(ModelSide):
 
     def call(self, previous: Tensor, encoded: Encoded) -> Tensor:
         state, memory = self.start(encoded)
-
-        def advance(words: Tensor, state: State, memory: Memory) -> State:
-            return self.advance(words, state, memory)
-
         # No mask: only states after the end of sequence, which are not used, depend on padding.
-        states = run_recurrence(advance, previous, state, memory)
+        states = run_recurrence(self.advance, previous, state, memory)
         # One row per step of each source: the rows of a source stay together, in the order of the sources.
         rows = {name: ops.reshape(table, (-1, *ops.shape(table)[2:])) for name, table in states.items()}
         features = self.features(ops.reshape(previous, (-1,)), rows, memory)

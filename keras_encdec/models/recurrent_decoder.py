@@ -93,9 +93,9 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
         return self.output_matrix.kernel, self.output_matrix.bias
 
     def start(self, encoded: Encoded) -> tuple[State, Memory]:
-        if not self.summary:
-            return {name: encoded[name] for name in self.layer_states_spec(self.cells[0].state_widths)}, {}
         state, widths = {}, self.cells[0].state_widths
+        if not self.summary:
+            return {name: encoded[name] for name in self.layer_states_spec(widths)}, {}
         for number, first in enumerate(self.first_states, start=1):
             both, start = first(encoded["summary"]), 0
             for part, width in widths.items():
@@ -166,14 +166,11 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
             addend: float tensor, added to the projected inputs of the first layer; 0 for nothing.
         """
         new: State = {}
-        inputs: Tensor = None
+        projected = self.projected(previous) + addend
         for number, cell in enumerate(self.cells, start=1):
-            if number == 1:
-                projected = self.projected(previous) + addend
-            else:
-                projected = cell.project_inputs(self.input_dropout(inputs))
+            if number > 1:
+                projected = cell.project_inputs(self.input_dropout(new[f"hidden_{number - 1}"]))
             states = cell.step(projected, self._state_of_layer(number, state), cell.parameters())
-            inputs = states["hidden"]
             new.update({f"{part}_{number}": tensor for part, tensor in states.items()})
         return new
 

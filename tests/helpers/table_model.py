@@ -57,7 +57,7 @@ class TableModel:
     def encode(self, source):
         return {"first": ops.convert_to_tensor(source, "int32")[:, 0]}
 
-    def start(self, source):
+    def start(self, source, characters=()):
         return self.decoder.start(self.encode(source))
 
     def log_prob(self, source, target):
