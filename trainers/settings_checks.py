@@ -67,13 +67,19 @@ def check_resumed(config: TrainingConfig, data: TrainingData, tasks: TrainingTas
 
 
 def check_same_direction(reverse: bool, data: TrainingData, folder: pathlib.Path) -> None:
-    """Checks the direction of the run to resume in a model directory: with the sides swapped if `reverse` is true.
+    """Checks that the direction is that of the run to resume.
+
+    Args:
+        reverse: bool. Whether the run to resume swaps the sides.
+        data: TrainingData, given now.
+        folder: path of the model directory, for the error.
 
     Raises:
         ConfigurationError: a ValueError, if it differs.
     """
     if reverse != data.reverse:
-        raise ConfigurationError("%s was trained %s {reverse}", folder, "with" if reverse else "without")
+        found, expected = ("no {reverse}", "it") if reverse else ("{reverse}", "none")
+        raise ConfigurationError(f"found {found}, expected {expected} as in the run to resume in %s", folder)
 
 
 def check_same_reading(data: TrainingData, before: TrainingData | None) -> None:
@@ -179,8 +185,8 @@ def changed_learning_rate(folder: pathlib.Path, config: TrainingConfig) -> dict[
 def is_same_path(path: str, before: str) -> bool:
     """Whether a path is the one that an earlier run recorded.
 
-    Of a file that is no longer there, such as that of a model directory that was copied from another machine, only the
-    name is compared.
+    If the recorded file no longer exists, as in a model directory that was copied from another machine, only the names
+    of the files are compared.
     """
     now, then = absolute(path), absolute(before)
     return now == then or (not is_url(then) and not exists(then) and os.path.basename(now) == os.path.basename(then))

@@ -302,5 +302,5 @@ def _not_zero(weight: keras.Variable) -> np.ndarray:
 def _unpacked(bits: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     size = int(np.prod(shape))
     if len(bits) != -(-size // 8):
-        raise ValueError(f"its mask has {len(bits)} bytes, not those of {size} weights")
+        raise ValueError(f"its mask has {len(bits)} bytes, expected {-(-size // 8)} for {size} weights")
     return np.unpackbits(bits, count=size).astype(bool).reshape(shape)

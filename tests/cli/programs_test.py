@@ -190,7 +190,7 @@ WRONG_MODELS = [
     ("distill", [*DISTILLED, "--target=empty", "--updates=1"], "empty: found an empty file"),
     ("train", [*RESUMED, "--batch_size=4"], "--batch_size=4, expected --units=8, --batch_size=3"),
     ("train", [*RESUMED, "--batch_size=3"], "found --units=1000, expected --units=8 as in the run to resume"),
-    ("train", [*RESUMED, "--batch_size=3", "--units=8", "--reverse"], "was trained without --reverse"),
+    ("train", [*RESUMED, "--batch_size=3", "--units=8", "--reverse"], "found --reverse, expected none as in the run"),
     ("train", [RESUMED[0], *RESUMED[2:], "--tasks=tasks.toml"], "found --tasks, expected none as in the run to resume"),
     (
         "train",

@@ -204,7 +204,7 @@ def test_reverse_swaps_the_sides_and_given_vocabularies_are_kept(tsv, tmp_path):
     assert directory.reverse
     assert directory.source_vocabulary.words == ["t3", "t1"]
     assert set(directory.target_vocabulary.words) == {f"s{i}" for i in range(12)}
-    with pytest.raises(ValueError, match=f"{tmp_path}/m was trained with reverse"):
+    with pytest.raises(ValueError, match=f"found no reverse, expected it as in the run to resume in {tmp_path}/m"):
         train_tiny(data.replace(reverse=False), tmp_path / "m", resume=True, updates=20)
 
 
