@@ -75,7 +75,7 @@ class Hyperparameter:
         name: str.
         type: `int`, `float`, `bool`, `str` or `tuple`, even if the value may be `None`.
         default: the default value.
-        help: str. One sentence.
+        help: str. What the value means, in a few sentences.
         optional: bool. Whether the value may be `None`, which means "not set".
         minimum: smallest allowed value; `None` for no bound.
         maximum: largest allowed value; `None` for no bound.
@@ -191,7 +191,7 @@ def hyperparameter(
 
     Args:
         default: the default value.
-        help: str. One sentence, for the flag's help and the tables in the documentation.
+        help: str. What the value means, for the flag's help and the tables in the documentation.
         choices: the allowed values, or a function that returns them, such as the names in a registry. Optional.
         minimum, maximum, above, published, fixed, group, is_path, needs: see `Hyperparameter`. Optional.
 
@@ -241,7 +241,7 @@ class Configuration:
         """Yields the declared fields, in order.
 
         Raises:
-            TypeError: for a class that is no dataclass of its own, whose fields would have no values.
+            TypeError: for a class that declares fields and is not decorated as a dataclass: they would have no values.
         """
         if forgotten := [name for name, value in vars(cls).items() if isinstance(value, dataclasses.Field)]:
             decorator = "@dataclasses.dataclass(frozen=True)"

@@ -132,7 +132,7 @@ def _check_cosine(cosine: float, first: ModelDirectory, other: ModelDirectory) -
 
 
 def write_derived_model(directory: ModelDirectory, output: FilePath) -> int:
-    """Writes a new model directory: the files of a model directory, with the weights that its model has now.
+    """Copies a model directory, with the weights that its loaded model has now.
 
     The file of the weights is sparse if that makes it smaller, see `keras_encdec.sparse_weights`, and in float16 if
     that of the trained model is. The new directory appears when it is complete.

@@ -52,7 +52,7 @@ class Registry(Mapping[str, Entry]):
             the entry, so that a decorator can return it.
 
         Raises:
-            ValueError: if another entry has the name, and for a name that is no text.
+            ValueError: if another entry has the name, and for a name that is empty or not a str.
         """
         self._check_name(name)
         known = self._entries.get(name, entry)
@@ -73,8 +73,8 @@ class Registry(Mapping[str, Entry]):
             base: the class of which it must be a subclass.
 
         Raises:
-            ValueError: for a name that is no text, as in a decorator without its name. The decorator raises it for
-                another class, and see `register`.
+            ValueError: for a name that is empty or not a str, as in a decorator without its name. The decorator raises
+                it for a class that is not a subclass of `base`, and as `register` does.
         """
         self._check_name(name)
 

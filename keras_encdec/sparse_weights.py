@@ -151,7 +151,7 @@ def is_half(path: FilePath) -> bool:
 
 @contextlib.contextmanager
 def dense_file(path: FilePath) -> Iterator[pathlib.Path]:
-    """Yields a `.keras` file that Keras can load, in place of one that may be sparse.
+    """Makes a `.keras` file that may be sparse available to Keras, which loads only dense ones.
 
     Yields:
         pathlib.Path: the file itself if it is not sparse; otherwise a temporary one, removed at the end of the block.

@@ -155,7 +155,7 @@ class RoundAverage(keras.callbacks.Callback):
         return [weight / len(paths) for weight in total], len(paths)
 
     def check_saved(self) -> None:
-        """Raises InputError if the weights of no round are saved."""
+        """Raises InputError unless the weights of at least one round are saved."""
         if not self._files():
             expected = "expected saved rounds to average"
             remedy = "drop --average_rounds, or raise --updates, --epochs or --minutes"

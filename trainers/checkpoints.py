@@ -134,7 +134,7 @@ class Checkpoints(keras.callbacks.Callback):
 
     @property
     def best(self) -> dict[str, float]:
-        """The round of the best model. There is none before the first round."""
+        """The round of the best model, after at least one round."""
         return self._monitor.best(self.rounds)
 
     @property

@@ -96,8 +96,8 @@ def fit(
     bleu = _validation_bleu(config, model, validation)
     checkpoints = _checkpoints(config, progress, batches, validation, folder, budget, saved)
     pruning = _gradual_pruning(config, model, budget)
-    # A run that was killed in its first round has no best model, so that round must end even if the budget is spent. So
-    # must a round in which all requested weights are pruned.
+    # One more round is needed even if the budget is spent: after a run that was killed in its first round, which has no
+    # best model, and while fewer weights are pruned than requested.
     needs_round = not progress.rounds or pruning is not None and pruning.is_late
     if has_rounds := needs_round or budget.done < 1.0 and not checkpoints.out_of_patience:
         record = ending.enter_context(ProgressRecord(_TASK, folder / PROGRESS)) if replicas.is_chief else None

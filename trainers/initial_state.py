@@ -84,8 +84,9 @@ def last_state(
     with building():
         state = load_checkpoint(folder, replicas)
     check_same_training(config, data, directory.training, state.model.get_config())
-    # Checkpoints of the first versions lack PyTorch's generator state. A new seed keeps dropout from repeating the
-    # numbers of the first rounds. Later ones have it, which a run that only averages needs, too.
+    # Checkpoints of the first versions lack PyTorch's generator state: a new seed then keeps dropout from repeating the
+    # numbers of the first rounds. Later ones have it. `Restoration` sets it before the first update; a run that only
+    # averages makes no update, and needs it set here.
     with building((config.seed + state.progress.updates) % 2**32):
         set_generator_state(state.progress.generator, replicas)
         return state

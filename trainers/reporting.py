@@ -71,9 +71,8 @@ class TrainingResult:
         updates: int. Number of updates, including those of a round that a signal stopped.
         seconds: float. Time of training in seconds, including that before a resumption, and without that of compiling.
         signal: int. Number of the signal that stopped the training; `None` if no signal did.
-        compiled_shapes: int. Number of batch shapes for which a training step was compiled; 0 if the backend compiles
-            on its own.
-        compile_seconds: float. Time of this compilation in seconds.
+        compiled_shapes: int. Number of batch shapes for which a training step was compiled, see `Compilation`.
+        compile_seconds: float. Time of compiling in seconds, see `Compilation`.
     """
 
     model_dir: FilePath
@@ -319,7 +318,7 @@ class RoundProgress(keras.callbacks.ProgbarLogger):
         updates_per_epoch: int. Number of updates in a pass over the pairs.
 
     Attributes:
-        is_drawn: bool. Whether the bar is on the last line of the terminal, which it has not ended.
+        is_drawn: bool. Whether the last line of the terminal is the bar, which no line break follows yet.
     """
 
     def __init__(self, budget: Budget, updates_per_epoch: int) -> None:

@@ -103,7 +103,7 @@ class TrainingTasks:
 
     Raises:
         ConfigurationError: a ValueError, for names that cannot be used, a main task that is not among the tasks or is
-            not a translation, ratios that are missing or contradict, and two vocabularies of one encoder or decoder.
+            not a translation, a missing or wrong ratio, and two vocabularies of one encoder or decoder.
 
     Reference:
         - Luong et al., 2016 (arXiv 1511.06114), section 3.4
@@ -290,7 +290,7 @@ class TrainingTasks:
         Args:
             path: path of the file, which contains `main`, the name of the main task, and for each task a section
                 `[tasks.NAME]` with the values of a `TaskConfig`.
-            check_files: bool. Whether to check that the files exist that it names. A resumed run does not read them.
+            check_files: bool. Whether to check that the files named in it exist. A resumed run does not read them.
                 Defaults to `True`.
 
         Raises:

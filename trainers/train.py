@@ -159,7 +159,7 @@ class _Job:
 
 
 class _Prepared(NamedTuple):
-    """What a training run begins with, apart from the model: the files of a new model, and the pairs."""
+    """The model directory, with its vocabularies, and the pairs that a training run begins with."""
 
     directory: ModelDirectory
     pairs: PreparedPairs
@@ -190,7 +190,7 @@ def _train(job: _Job, resume: bool) -> TrainingResult:
     if state is None:
         state = new_state(config, directory, step, replicas, initial, others)
         reporter.built(state.model.count_params())
-    # The empty sources of a language model are of no interest.
+    # The sources of a language model are empty: only the shape of the targets is reported.
     compiling = reporter.compiling if config.has_source else lambda shapes: reporter.compiling(shapes[-1:])
     compilation = step.apply(state.model, compiling, replicas)
     if others:
@@ -232,7 +232,7 @@ def _result(folder: pathlib.Path, checkpoints: Checkpoints, budget: Budget, comp
 def _complete(
     job: _Job, prepared: _Prepared, model: TranslationModel, result: TrainingResult, checkpoints: Checkpoints
 ) -> None:
-    """Writes what a run that was killed between its last checkpoint and its end has left to write."""
+    """Writes the files that are missing if a run was killed between its last checkpoint and its end."""
     progress = job.folder / PROGRESS
     is_unfinished = progress.exists() and read_record(progress).get("state") != FINISHED
     if checkpoints.write_history() or is_unfinished or not (job.folder / CARD).exists():

@@ -102,7 +102,7 @@ def has_checkpoint(folder: str | os.PathLike[str], resume: bool = True) -> bool:
 
     Args:
         folder: path of the folder, which need not exist.
-        resume: bool. Whether the run in it is to be resumed, if there is one. Defaults to `True`. It changes an error.
+        resume: bool. Whether the run in it is to be resumed, which decides what the error says. Defaults to `True`.
 
     Raises:
         InputError: if there is a trained model, but no checkpoint of its training.

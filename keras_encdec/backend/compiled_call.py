@@ -55,7 +55,7 @@ def compiled_call(layer: keras.layers.Layer) -> Callable[..., Structure]:
 
 
 class LayerFunction(keras.layers.Layer):
-    """A function that uses the weights of other layers, as a layer without weights of its own, for `compiled_call`.
+    """A layer for `compiled_call` that calls a function, and has no weights except those of the function's layers.
 
     Args:
         function: callable that takes structures of tensors by position.

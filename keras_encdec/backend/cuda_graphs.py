@@ -18,7 +18,7 @@ from keras_encdec.backend.types import Structure, Tensor
 
 #: A training step of a model: a function of a batch that returns the values of the metrics.
 TrainStep = Callable[[Structure], dict[str, Tensor]]
-# What PyTorch's warnings contain: of an operation that waits for the GPU, and that noticing them is a prototype.
+# Parts of two of PyTorch's warnings: an operation waits for the GPU, and detecting such operations is experimental.
 _WAITS, _DEBUGGING = "synchronizing CUDA operation", "Synchronization debug mode"
 _CONVERSIONS = {torch.as_tensor, torch.tensor}
 

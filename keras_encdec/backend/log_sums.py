@@ -116,7 +116,8 @@ def word_logits(features: Tensor, columns: Tensor, biases: Tensor, dtype: str) -
     """Computes a logit of each row, rounded like the logits that `log_sum_exp` adds up.
 
     With another rounding, ln p of a likely word would be positive or too low. PyTorch rounds the logits to the dtype of
-    the matrix, or the factors of the product to 8 bits. XLA rounds nothing on a CPU; elsewhere that is its own choice.
+    the matrix, or the factors of the product to 8 bits. XLA rounds nothing on a CPU; on other devices it decides by
+    itself.
 
     Args:
         features: float32 tensor `(rows, rank)`.

@@ -189,7 +189,7 @@ def store_rows(table: Tensor, start: Tensor, rows: Tensor) -> Tensor:
 
 
 def sums_at(values: Tensor, indices: Tensor, size: int | Tensor) -> Tensor:
-    """Adds up values by index, as `ops.segment_sum` does, which waits for a GPU under PyTorch.
+    """Adds up values by index, as `ops.segment_sum` does, but never waits for a GPU under PyTorch.
 
     Args:
         values: float tensor `(n,)`.
@@ -212,8 +212,8 @@ def top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Returns the k largest values of each long row, as `ops.top_k` does, but faster.
 
     A top-k goes through each row value by value. Here each row is folded into 16 lines, and the maximum of each column
-    is taken, many columns at once. The k columns with the largest maxima, and what is left at the end of the row, hold
-    the k largest values, and a top-k of these finds them. `benchmarks/decoding.py` measures the benefit.
+    is taken, many columns at once. The k largest values are in the k columns with the largest maxima, or among the
+    values at the end that fill no column; a top-k of these finds them. `benchmarks/decoding.py` measures the benefit.
 
     Args:
         values: float tensor `(rows, words)`.

@@ -243,7 +243,7 @@ def configured_backend() -> str:
 
 
 def backend_in_settings() -> str | None:
-    """Returns the backend that Keras's settings file names; `None` if there is none, or Keras ignores a broken file."""
+    """Returns the backend that Keras's settings file names; `None` if it names none or Keras ignores it."""
     settings = _settings()
     backend = settings.get("backend") if isinstance(settings, dict) else None
     return str(backend) if backend else None

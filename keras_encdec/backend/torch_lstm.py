@@ -29,8 +29,8 @@ def onednn_lstm(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None:
     """Computes an LSTM as `LSTMCell.run` does, if oneDNN can and is likely to be faster than step by step.
 
-    It can in float32, outside of autocast, if the padding of every sequence follows its steps; or precedes them and the
-    first state is a constant zero. Gradients of gradients are not computed.
+    oneDNN can compute it in float32, outside of autocast, if the padding of every sequence follows its steps. Padding
+    may also precede the steps if the first state is a constant zero. Gradients of gradients are not computed.
 
     Args:
         inputs: float tensor `(batch, time, features)`.

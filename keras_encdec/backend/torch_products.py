@@ -156,8 +156,8 @@ def onednn_matmul() -> Iterator[None]:
     """A context in which oneDNN computes the float32 products of `matmul` on a CPU, and their gradients.
 
     PyTorch computes them with MKL, which takes up to twice the time on processors that Intel did not make. On Intel's,
-    oneDNN takes 1.2 times the time of MKL in the mean (`benchmarks/products.py`), and the context does nothing. Neither
-    does it where PyTorch lacks the operation. Gradients of gradients are not computed.
+    oneDNN takes 1.2 times the time of MKL on average (`benchmarks/products.py`). There, and where PyTorch lacks the
+    operation, the context does nothing. Gradients of gradients are not computed.
     """
     before = getattr(_ACTIVE, "onednn", False)
     _ACTIVE.onednn = _AVAILABLE and not is_from_intel()

@@ -117,7 +117,8 @@ def _update_adam(
     beta_1, beta_2 = optimizer.beta_1, optimizer.beta_2
     number = int(optimizer.iterations) + 1
     exact_1, exact_2 = 1 - beta_1**number, 1 - beta_2**number
-    # With the digits of the weights, as in Keras: at first, few are left of the difference from 1.
+    # In the dtype of the weights, as in Keras: at first, the rounded powers are so close to 1 that their differences
+    # from 1 have few correct digits.
     power, *bases = (ops.cast(value, variables[0].dtype) for value in (number, beta_1, beta_2))
     left_1, left_2 = (float(1 - ops.power(base, power)) for base in bases)
     kept = optimizer._momentums, optimizer._velocities

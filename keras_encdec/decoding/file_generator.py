@@ -120,7 +120,7 @@ class FileGenerator:
         return self._encoding.encode_line(text, self._input, number + 1, "the generated text", expected, remedy)
 
     def _count_words(self, sources: Sequence[Sequence[str]]) -> None:
-        """Counts the words of sources before the search, which takes long and might be for nothing."""
+        """Counts the words of sources, and checks the share of unknown ones before the search, which takes long."""
         for words in sources:
             vocabulary = self._directory.source_vocabulary
             unknown = vocabulary.encode(words).count(UNKNOWN)

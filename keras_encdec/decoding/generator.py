@@ -47,7 +47,8 @@ class Generator:
             `None`: they may also spell words of the shortlist, and words that are read as other characters.
 
     Raises:
-        ValueError: see `Ensemble`.
+        ValueError: see `Ensemble`; also if only some of the models spell unknown words, and for an object that is not
+            a model.
 
     Example:
 
@@ -128,7 +129,8 @@ class Generator:
             drawn.
 
         Raises:
-            ConfigurationError: a ValueError, if attention is needed and no model has any.
+            ConfigurationError: a ValueError, if attention is needed and no model has any, and for `translations` with
+                models that spell no words or with samples.
             ValueError: for a source that is not a sequence of the models' ids closed by the end of sequence, for an
                 unknown sampler, for a limit out of range, and if a model returns NaN.
         """

@@ -58,7 +58,7 @@ def register_sampler(
             name, the sampler's default options, no inputs other than the source, and several targets per source.
 
     Raises:
-        ValueError: if another sampler has the name or the signature, for an object that is no subclass of `Sampler`,
+        ValueError: if another sampler has the name or the signature, for an object that is not a subclass of `Sampler`,
             and for a sampler that needs random numbers without an input "seed".
     """
     SAMPLERS.check_subclass(sampler_class, Sampler)

@@ -62,7 +62,8 @@ class Hypothesis(NamedTuple):
     Attributes:
         ids: tuple of int, closed by the end of sequence.
         log_prob: float. ln p(ids | source) in nats, equal to the model's `score`; for an ensemble that of the
-            averaged probabilities.
+            averaged probabilities. With candidate words, probabilities are normalized over these, unless the
+            hypotheses are scored again, see `Generator.generate`.
         score: float. The score by which hypotheses are ranked: `log_prob`, or as the sampler defines it. If
             translations compete with spellings, it includes ln p of both together, see `UnknownSpeller.spelled`.
         attention: float32 array `(tokens, source_tokens)`, the weight of each source token for each token, ends of

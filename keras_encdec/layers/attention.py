@@ -192,7 +192,7 @@ def register_attention(name: str) -> Callable[[type[Attention]], type[Attention]
         name: str. Its name in configurations.
 
     Raises:
-        ValueError: for a name that another class has, and for a class that is no `Attention`.
+        ValueError: for a name that another class has, and for a class that is not an `Attention`.
     """
     return ATTENTIONS.decorator(name, Attention)
 

@@ -157,7 +157,7 @@ def register_cell(name: str) -> Callable[[type[RecurrentCell]], type[RecurrentCe
         name: str. Its name in configurations.
 
     Raises:
-        ValueError: for a name that another class has, and for a class that is no `RecurrentCell`.
+        ValueError: for a name that another class has, and for a class that is not a `RecurrentCell`.
     """
     return CELLS.decorator(name, RecurrentCell)
 

@@ -316,7 +316,7 @@ class LikelihoodModel(keras.Model):
 
 
 def _are_equal(array: Tensor, other: Tensor) -> bool:
-    """Returns whether two arrays hold the same numbers: Keras cuts x and y separately to split off validation data."""
+    """Returns whether two arrays hold the same numbers; Keras splits x and y separately for validation data."""
     if array is other:
         return True
     if not (hasattr(array, "shape") and hasattr(other, "shape")) or tuple(array.shape) != tuple(other.shape):

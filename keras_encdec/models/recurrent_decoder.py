@@ -29,7 +29,7 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
         vocabulary_size: int. Number of target ids, specials included.
         embedding_dim: int. Dimension of the word embeddings.
         units: int. Number of hidden units of each layer.
-        cell: "lstm", "gru" or "rnn". Defaults to "lstm".
+        cell: str. Name of a registered cell, such as "lstm", "gru" or "rnn". Defaults to "lstm".
         layers: int. Defaults to `1`.
         summary: bool. Whether the encoder gives a summary c of the source instead of the first states. Defaults to
             `False`.

@@ -38,7 +38,7 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
         vocabulary_size: int. Number of source ids, specials included.
         embedding_dim: int. Dimension of the word embeddings.
         units: int. Number of hidden units of each layer and direction.
-        cell: "lstm", "gru" or "rnn". Defaults to "lstm".
+        cell: str. Name of a registered cell, such as "lstm", "gru" or "rnn". Defaults to "lstm".
         layers: int. Defaults to `1`.
         bidirectional: "none", "concat" or "sum". Defaults to "none": from left to right only.
         reverse_source: bool. Whether the words are read in reverse order; the end of sequence stays last. Defaults to
@@ -172,7 +172,7 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
     def first_cells(self) -> list[RecurrentCell]:
         return self.cells[0]
 
-    # No table has words outside the shortlist, whose vectors are computed from their characters.
+    # Tables have no rows for words outside the shortlist, whose vectors are computed from their characters.
     @property
     def word_table_size(self) -> int:
         return super().word_table_size if self.reader is None else 0

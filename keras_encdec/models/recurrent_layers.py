@@ -18,7 +18,7 @@ class RecurrentLayers(keras.layers.Layer):
         vocabulary_size: int. Number of ids, specials included.
         embedding_dim: int. Dimension of the word embeddings.
         units: int. Number of hidden units of each layer.
-        cell: "lstm", "gru" or "rnn". Defaults to "lstm".
+        cell: str. Name of a registered cell, such as "lstm", "gru" or "rnn". Defaults to "lstm".
         layers: int. Defaults to `1`.
         summary: bool. Whether the decoder gets a summary of the source instead of states. Defaults to `False`.
         dropout: float. Dropout rate of the inputs of each layer. Defaults to `0.0`.
@@ -98,7 +98,7 @@ def recurrent_cell(cell: str, units: int, initial_scale: float, dtype: keras.DTy
     """Makes a cell with uniform initial weights.
 
     Args:
-        cell: str. Name of a registered cell: "lstm", "gru" or "rnn".
+        cell: str. Name of a registered cell, such as "lstm".
         units: int. Number of hidden units.
         initial_scale: float. Bound of the initial weights.
         dtype: the dtype policy.

@@ -100,7 +100,7 @@ def _columns_by_symbol(model: "TranslationModel") -> dict[str, tuple[keras.Varia
 
 
 def check_model(model: object) -> None:
-    """Raises ValueError for an object that is no built model with an encoder and a decoder, as a model directory."""
+    """Raises ValueError for an object that is not a built model with an encoder and a decoder."""
     if not hasattr(model, "encoder"):
         raise ValueError(
             f"found {reprlib.repr(model)}, expected a model with an encoder and a decoder; "

@@ -327,7 +327,7 @@ def register_model(name: str) -> Callable[[type[TranslationModel]], type[Transla
         name: str. The value of `encdec-train --architecture` that chooses the model.
 
     Raises:
-        ValueError: for a name that another class has, and for a class that is no `TranslationModel`.
+        ValueError: for a name that another class has, and for a class that is not a `TranslationModel`.
     """
     register_class = MODELS.decorator(name, TranslationModel)
 
@@ -381,7 +381,7 @@ class ModelInDtype:
 
     Raises:
         ConfigurationError: for "int8" where it cannot be computed, see `compute_in_int8`.
-        ValueError: for an object that is no model of this package, such as a model directory.
+        ValueError: for an object that is not a model of this package, such as a model directory.
     """
 
     def __init__(self, model: TranslationModel, dtype: str | None = None) -> None:
@@ -407,7 +407,7 @@ class ModelInDtype:
 
 
 def model_in_dtype(model: TranslationModel, dtype: str) -> TranslationModel:
-    """Returns a model in a dtype as it is now: the model itself or a copy, see `ModelInDtype`."""
+    """Returns the model itself if it has the dtype, otherwise a copy with its current weights; see `ModelInDtype`."""
     return ModelInDtype(model, dtype).model
 
 

@@ -122,11 +122,11 @@ class UnknownWords:
         return self.share > HIGH_UNKNOWN_SHARE and not self.has_characters
 
     def warnings(self, results: str, check: str) -> list[str]:
-        """Returns a sentence for the user if the unknown words suggest text that the model was not trained for.
+        """Returns a list with a warning if the unknown words suggest text that the model was not trained for.
 
         Args:
             results: str. What the model computes, such as "scores".
-            check: str. What else the user is to check, such as "the language of the file".
+            check: str. What the user is to check first, such as "the language of the file".
         """
         enough = max(self.unknown / 2, MIN_LOWER_CASE_SHARE * self.words)
         if not self.has_characters and self.in_lower_case > enough:

@@ -19,7 +19,7 @@ class PrefixTree:
         ids: int array `(nodes,)`, the last id of each prefix.
         parents: int array `(nodes,)`, the node of the prefix without its last id; -1 if this prefix is empty.
         heights: int array `(nodes,)`, steps from the node to the end of the longest sequence through it.
-        paths: int array `(n, width)`, the nodes along each sequence, its last repeated beyond its end.
+        paths: int array `(n, width)`, the nodes along each sequence; its last node is repeated beyond its end.
     """
 
     def __init__(self, rows: np.ndarray, lengths: np.ndarray) -> None:

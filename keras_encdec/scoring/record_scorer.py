@@ -281,7 +281,7 @@ def scored_windows(
 
 
 def _one_for_each_line(reader: RecordReader[Record], records: Iterable[Record]) -> Iterator[Record]:
-    """Yields the records of a reader; raises InputError at its end if it has left out lines, or made several of one."""
+    """Yields the records of a reader; at its end, raises InputError unless it has yielded one for each line."""
     lines, count = reader.lines, 0
     before = lines.line_number
     for record in records:

@@ -71,7 +71,7 @@ class Scorer:
         has_attention: bool. Whether the model has attention.
 
     Raises:
-        ValueError: for an unknown dtype, or an object that is no model, such as a model directory.
+        ValueError: for an unknown dtype, or an object that is not a model, such as a model directory.
     """
 
     def __init__(self, model: TranslationModel, dtype: str | None = None) -> None:

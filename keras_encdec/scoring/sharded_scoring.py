@@ -24,7 +24,7 @@ from keras_encdec.scoring.scoring_options import ScoringOptions, score_columns
 from keras_encdec.scoring.text_scorer import ModelOrPath, TextScorer, open_scorers
 from keras_encdec.trained_model import check_direction
 
-# Options that name files and do not change the scores.
+# Options about other files, which do not change the scores; `_settings` compares the sentences of a source file.
 FILE_OPTIONS = {"source", "moses_ini", "moses_ini_out", "moses_feature"}
 # A rough number of bytes that a column adds to a line, to estimate the size of the output.
 COLUMN_BYTES = 11

@@ -229,7 +229,7 @@ def _split(directory: ModelDirectory, pairs: Sequence[tuple[str, str]], factored
 
 
 def _are_two(pair: object) -> bool:
-    """Returns whether an object is a tuple or another collection of two, and no text."""
+    """Returns whether an object is a collection of two items, and not a text."""
     return isinstance(pair, tuple | list | Collection) and not isinstance(pair, str | bytes) and len(pair) == 2
 
 
