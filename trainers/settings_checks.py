@@ -220,12 +220,12 @@ def check_initial_settings(
     """
     found: dict[str, object] = {"architecture": config.architecture, **config.model_config.to_dict()}
     found |= {"reverse": data.reverse, "tokenize": data.tokenize, "lowercase": data.lowercase}
-    kinds = known.tokenization
+    tokenization = known.tokenization
     expected = hyperparameters.to_dict() if hyperparameters else {"architecture": known.config["architecture"]}
     expected |= {
         "reverse": known.reverse,
-        "tokenize": kinds is not None,
-        "lowercase": bool((kinds or {}).get("lowercase", False)),
+        "tokenize": tokenization is not None,
+        "lowercase": bool((tokenization or {}).get("lowercase", False)),
     }
     free = list(_FREE)
     if expected.get("characters") == "none":  # a hybrid model may begin with a model of words

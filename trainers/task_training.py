@@ -184,7 +184,7 @@ def _prepared(
 def _open(data: TrainingData, task: TaskConfig) -> Iterator[tuple[Iterator[WordPair], RecordReader]]:
     """Opens the pairs of a task. Those of a text are made from its sentences."""
     tokenizer = Tokenizer(lowercase=data.lowercase) if data.tokenize and not task.phrase_table else None
-    kind = "sentences" if task.text else next(iter(task.pair_files)).replace("source", "parallel")
+    kind = "sentences" if task.text else "parallel" if task.source else next(iter(task.pair_files))
     with open_pairs(
         task.text or task.phrase_table or task.tsv or task.target or "",
         kind,

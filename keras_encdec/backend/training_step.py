@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from keras_encdec.backend.cuda_graphs import RecordedSteps
 
+#: Called with the shapes of the parts of a batch before a step is compiled for them.
 Begin = Callable[[Shapes], object]
 # With fewer weights, choosing the products takes PyTorch longer than oneDNN saves (`benchmarks/run.py`, training).
 MIN_WEIGHTS = 1_000_000
@@ -72,7 +73,7 @@ class StepCompilation:
     def apply(
         self,
         model: keras.Model,
-        begin: Callable[[Shapes], object] = lambda shapes: None,
+        begin: Begin = lambda shapes: None,
         replicas: Replicas | None = None,
     ) -> Compilation:
         """Sets up the step of a compiled `TranslationModel`.
@@ -175,9 +176,7 @@ def _add_compilation(event: str, seconds: float, **_: object) -> None:
         _jax_compilations[0].seconds += seconds
 
 
-def compile_by_shape(
-    model: keras.Model, jit_compile: bool = True, begin: Callable[[Shapes], object] = lambda shapes: None
-) -> Compilation:
+def compile_by_shape(model: keras.Model, jit_compile: bool = True, begin: Begin = lambda shapes: None) -> Compilation:
     """Makes `model.fit` compile its step for each shape of batch, with every length known.
 
     Keras traces one step for all batches of a `tf.data` pipeline. The number of time steps is then unknown, and XLA

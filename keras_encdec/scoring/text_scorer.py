@@ -44,7 +44,7 @@ class TextScorer:
         self.directory = ModelDirectory.open(directory)
         if self.directory.model is None:
             found = "found a model directory that was loaded without its weights"
-            expected = "expected the weights, to score with"
+            expected = "expected one with its weights"
             remedy = "load it with ModelDirectory.load(path, weights=True)"
             raise InputError(found, expected, remedy, self.directory.path)
         self._scorer = Scorer(self.directory.model, dtype)
