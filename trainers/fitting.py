@@ -192,7 +192,7 @@ class GradualPruning(keras.callbacks.Callback):
         s(d) = s_f + (s_0 - s_f) (1 - d / 0.75)^3   while d < 0.75, then s_f
 
     d is the share of the training that is done, s_0 the share pruned at its beginning. The masks change in 100 steps,
-    after an update. If a run reaches its end before s_f is pruned, because validation took that long or because it was
+    after an update. If a run reaches its end before s_f is pruned, because validation took too long or because it was
     resumed with an earlier end, one more round of a single update follows. This callback must come after `Budget`, and
     before `Checkpoints`.
 

@@ -216,7 +216,7 @@ def check_initial_settings(
     Raises:
         ConfigurationError: a ValueError, for a setting that differs from the model's (a hyper-parameter, the direction
             or the tokenization), and for vocabularies, because the model has its own.
-        InputError: for a model of position words in place of one that is to spell words.
+        InputError: if a model that spells words is to begin with a model of position words.
     """
     found: dict[str, object] = {"architecture": config.architecture, **config.model_config.to_dict()}
     found |= {"reverse": data.reverse, "tokenize": data.tokenize, "lowercase": data.lowercase}

@@ -114,8 +114,8 @@ def _take(table: Tensor, indices: Tensor) -> Tensor:
 
 # Rows in a block. In larger blocks, more results are computed for rows of other sources, and thrown away.
 BLOCK = 16
-# Rows of different sources need different blocks, so more blocks are computed than the rows would fill: this many times
-# as many. More blocks mean more lookups.
+# Rows of different sources need different blocks, so that rows need more blocks than they would fill. This many times
+# as many are computed; more would mean more lookups.
 SPARE = 4
 
 

@@ -195,7 +195,7 @@ def check_number(requested: int | None, found: int, where: str) -> int:
 
 
 def check_all(requested: int | None, found: int) -> None:
-    """Raises ConfigurationError for a part of the devices: processes that share a training run use all of them."""
+    """Raises ConfigurationError unless all devices are requested, which processes that share a run have to use."""
     if requested not in (None, found):
         raise ConfigurationError(
             "found {devices}=%d with %d devices in all processes, expected all of them; give {devices}=%s",

@@ -65,7 +65,7 @@ class Hypothesis(NamedTuple):
             averaged probabilities. With candidate words, probabilities are normalized over these, unless the
             hypotheses are scored again, see `Generator.generate`.
         score: float. The score by which hypotheses are ranked: `log_prob`, or as the sampler defines it. If
-            translations compete with spellings, it includes ln p of both together, see `UnknownSpeller.spelled`.
+            translations compete with spellings, it includes ln of their weighted sum, see `UnknownSpeller`.
         attention: float32 array `(tokens, source_tokens)`, the weight of each source token for each token, ends of
             sequence included; `None` if it was not requested.
         spellings: tuple with a tuple for each unknown word, in order: the ids of its characters, closed by the end

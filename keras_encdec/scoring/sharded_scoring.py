@@ -155,7 +155,7 @@ def score_in_shards(
 
 
 class _Steps:
-    """What is done before the shards are scored, after each of them, and when all are done; see `run_in_shards`.
+    """The steps before the shards are scored, after each of them, and when all are done; see `run_in_shards`.
 
     Attributes:
         notices: list of str, about the new moses.ini.
