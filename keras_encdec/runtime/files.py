@@ -103,17 +103,19 @@ def resolved(file: FilePath, name: str) -> str:
     >>> resolved("s3://bucket/tasks.toml", "train.en"), resolved("folder/tasks.toml", "s3://bucket/train.en")
     ('s3://bucket/train.en', 's3://bucket/train.en')
     """
-    if is_url(name):
+    name = os.path.expanduser(name)
+    if is_url(name) or os.path.isabs(name):
         return name
-    if is_url(file) and not os.path.isabs(os.path.expanduser(name)):
-        return joined(os.fspath(file).rpartition("/")[0], name)
-    folder = "" if is_url(file) else os.path.dirname(file)
-    return os.path.join(folder, os.path.expanduser(name))
+    folder, slash, _ = os.fspath(file).rpartition("/")
+    return f"{folder}{slash}{name}"
 
 
 def joined(folder: FilePath, name: str) -> str:
     """Returns the path of a file in a local or remote folder."""
-    return f"{folder}".rstrip("/") + f"/{name}" if is_url(folder) else os.path.join(folder, name)
+    if not is_url(folder):
+        return os.path.join(folder, name)
+    protocol, _, path = os.fspath(folder).partition("://")
+    return f"{protocol}://{path.rstrip('/')}/{name}"
 
 
 def read_contents(path: FilePath) -> bytes:
@@ -206,7 +208,7 @@ def is_stream(path: FilePath) -> bool:
 def check_can_be_read_again(path: FilePath) -> None:
     """Checks that an input is not a pipe, for work that reads it more than once.
 
-    What cannot be read at all, such as a directory, is left to `check_readable` and to those who open it.
+    It ignores other errors, such as those of a directory, which `check_readable` finds.
 
     Raises:
         InputError: for a pipe or the standard input.
@@ -287,9 +289,8 @@ def check_absent(path: FilePath) -> None:
         InputError: if a file or folder of this name exists.
     """
     if exists(path):
-        raise InputError(
-            "found a file or directory that exists already", "expected a new path", "give another --output", path
-        )
+        found = "found a file or directory that exists already"
+        raise InputError(found, "expected a new path", "give another --output", path)
 
 
 def check_distinct_files(*paths: FilePath | None) -> None:

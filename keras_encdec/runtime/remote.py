@@ -77,14 +77,13 @@ class RemoteOutput(io.RawIOBase):
 
     def __init__(self, url: str) -> None:
         self._url, self._size = url, 0
-        protocol = _protocol(url)
         _check_protocol_writes(url)
         with _explained(url, "to write it"):
             self._store, self._path = _store(url)
             if not self._path.rstrip("/") or url.endswith("/"):
                 raise IsADirectoryError
             self._temporary: str | None = None
-            if protocol in _COMMITTING:
+            if _protocol(url) in _COMMITTING:
                 self._file = self._store.open(self._path, "wb")
             else:
                 if self._store.isdir(self._path):
@@ -136,7 +135,7 @@ def check_remote_writable(url: str) -> None:
         InputError: if it cannot be written.
     """
     _check_protocol_writes(url)
-    beside = f"{url.rpartition('/')[0].rstrip('/')}/{_hidden(url).rpartition('/')[2]}"
+    beside = _hidden(url)
     with contextlib.closing(RemoteOutput(beside)) as file:
         file.write(b"\n")
         file.commit()

@@ -16,7 +16,15 @@ from object_store import moto_port, store  # noqa: F401  # fixtures
 
 from keras_encdec.errors import InputError
 from keras_encdec.runtime import remote
-from keras_encdec.runtime.files import check_distinct_files, check_readable, file_checksum, is_url, read_contents
+from keras_encdec.runtime.files import (
+    check_distinct_files,
+    check_readable,
+    file_checksum,
+    is_url,
+    joined,
+    read_contents,
+    resolved,
+)
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.open_output import open_output
 from keras_encdec.runtime.remote import check_remote_writable
@@ -46,6 +54,15 @@ def test_what_is_written_is_read(store, tmp_path, place, name):  # noqa: F811
     assert (gzip.decompress(stored) if name.endswith(".gz") else stored) == TEXT
     write(tmp_path / f"local{name}")
     assert file_checksum(url) == file_checksum(tmp_path / f"local{name}"), "the same bytes as in a local file"
+
+
+@pytest.mark.parametrize("root", ["memory://", "memory:///"])
+def test_a_file_in_the_root_of_a_store_leaves_nothing_on_this_machine(tmp_path, monkeypatch, root):
+    monkeypatch.chdir(tmp_path)
+    url = joined(root, "text")
+    assert resolved(f"{root}tasks.toml", "text") == f"{root}text"
+    write(url)
+    assert read_contents(url) == TEXT and list(tmp_path.iterdir()) == []
 
 
 def test_a_store_compares_the_checksum_of_what_it_gets(store):  # noqa: F811
