@@ -156,9 +156,7 @@ class TrainedModel:
     @functools.cached_property
     def source_vocabulary(self) -> Vocabulary:
         """The vocabulary of the model's source; a language model's has no words."""
-        if not self.has_source:
-            return Vocabulary([])
-        return self._vocabulary(SOURCE_VOCABULARY, SOURCE_CHARACTERS)
+        return self._vocabulary(SOURCE_VOCABULARY, SOURCE_CHARACTERS) if self.has_source else Vocabulary([])
 
     @functools.cached_property
     def target_vocabulary(self) -> Vocabulary:
@@ -233,6 +231,11 @@ def check_is_language_model(has_source: bool, path: FilePath, flag: str) -> None
         raise InputError("found a translation model", "expected a language model", f"check {flag}", path)
 
 
+def can_replace_unknown(has_attention: bool, has_position_words: bool, spells_words: bool) -> bool:
+    """Returns whether a model writes unknown words, and their source words can be found; see `TranslatingModel`."""
+    return (has_attention or has_position_words) and not spells_words
+
+
 def check_can_replace_unknown(
     has_attention: bool, has_position_words: bool, spells_words: bool, remedy: str = "drop it"
 ) -> None:
@@ -243,17 +246,14 @@ def check_can_replace_unknown(
         remedy: str. What to do with a model that spells words. Defaults to "drop it".
 
     Raises:
-        ConfigurationError: a ValueError, for a model that spells words, or that has neither attention nor position
-            words.
+        ConfigurationError: a ValueError, for any other model.
     """
-    if spells_words:
+    if not can_replace_unknown(has_attention, has_position_words, spells_words):
         raise ConfigurationError(
             "found {replace_unknown} with a model that spells the words outside its shortlist, and so writes no <unk>; "
             + remedy
-        )
-    if not (has_attention or has_position_words):
-        raise ConfigurationError(
-            "found {replace_unknown} with a model that has neither attention nor position words such as unkpos_0, "
+            if spells_words
+            else "found {replace_unknown} with a model that has neither attention nor position words such as unkpos_0, "
             "expected one of them, to find the source word of an unknown word; train a model with attention"
         )
 

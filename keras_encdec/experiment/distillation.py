@@ -44,7 +44,7 @@ from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric, check_lines,
 from keras_encdec.smt.evaluation.evaluate import BASELINE, EvaluationOptions, evaluate
 from keras_encdec.text.lexical_shortlist import read_dictionary
 from keras_encdec.text.vocabulary import UNKNOWN_WORD
-from keras_encdec.trained_model import TrainedModel
+from keras_encdec.trained_model import TrainedModel, can_replace_unknown
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 
@@ -347,18 +347,14 @@ def translate(
     Unknown words are replaced only if the models can: a student may have no attention, or spell its unknown words.
     """
     sampler = GreedySampler() if num_beams == 1 else BeamSampler(num_beams, length_penalty=length_penalty)
-    if replace_unknown and not _can_replace_unknown(list(models.values())):
+    trained = [TrainedModel.read(path) for path in models.values()]
+    findable = any(model.has_attention for model in trained), trained[0].has_position_words
+    if replace_unknown and not can_replace_unknown(*findable, trained[0].spells_words):
         replace_unknown, dictionary = False, None
     options = GenerationOptions(replace_unknown=replace_unknown, dictionary=dictionary, escape=True)
     return {
         "sentences": generate_file(list(models.values()), source, output, sampler, options, progress=progress).lines
     }
-
-
-def _can_replace_unknown(models: Sequence[pathlib.Path]) -> bool:
-    trained = [TrainedModel.read(path) for path in models]
-    findable = trained[0].has_position_words or any(model.has_attention for model in trained)
-    return findable and not trained[0].spells_words
 
 
 def choose(
