@@ -1,5 +1,6 @@
 """Word alignments in the format of Moses: lines of links such as `0-0 1-2`."""
 
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -76,7 +77,7 @@ def embedded_links(reader: RecordReader[Record], pair_format: PairFormat) -> Ite
     """Yields each well-formed record of a format whose lines contain links, with its links.
 
     Raises:
-        InputError: if a line has no links, and as the reader raises it.
+        InputError: if a line has no links, or is malformed and the reader stops at such lines.
     """
     for record in reader:
         if record.problem is None:
@@ -94,17 +95,12 @@ def links_from_file(reader: RecordReader[Record], path: FilePath) -> Iterator[tu
         InputError: if one of the two files has more lines than the other or cannot be read.
     """
     with InputLines(path) as lines:
-        for record in reader:
-            text = next(iter(lines), None)
-            if text is None:
-                break
+        for record, text in itertools.zip_longest(reader, lines):
+            if record is None or text is None:
+                remedy = "make the n-th line the word alignment of the n-th pair"
+                raise unequal_lines(lines, reader.lines, remedy=remedy)
             if record.problem is None:
                 yield record, LinksLine(without_mark(text, lines.line_number), path, lines.line_number)
-        for rest in (lines, reader.lines):
-            for _ in rest:
-                pass
-        if lines.line_number != reader.lines.line_number:
-            raise unequal_lines(lines, reader.lines, remedy="make the n-th line the word alignment of the n-th pair")
 
 
 END_WORD = "</s>"
@@ -126,9 +122,8 @@ def links_line(source_words: Sequence[str], words: Sequence[str], attention: "np
 def weights_line(source_words: Sequence[str], words: Sequence[str], attention: "npt.NDArray[np.floating]") -> str:
     """Formats attention as JSON: "source" and "target", lists of words, and "weights", one row per target token.
 
-    The arguments are those of `links_line`.
-
-    Both lists end with "</s>", the end of sequence. Weights are rounded to six decimals.
+    Both lists end with "</s>", the end of sequence. Weights are rounded to six decimals. The arguments are those of
+    `links_line`.
     """
     weights = [[round(float(weight), 6) for weight in row] for row in attention]
     sides = {"source": [*source_words, END_WORD], "target": [*words, END_WORD]}

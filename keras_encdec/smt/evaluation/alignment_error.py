@@ -122,16 +122,15 @@ def evaluate_alignments(
     """
     expected = _read(reference)
     files = {name: _read(path) for name, path in systems.items()}
-    further = _read(possible) if possible is not None else None
-    sentences = _number_of_sentences([expected, *files.values(), *([further] if further else [])])
+    further = _LinksFile(reference, {}, None) if possible is None else _read(possible)
+    sentences = _number_of_sentences([expected, *files.values(), further])
     scores = []
     for name, file in files.items():
         totals = [0] * 5
         # Only sentences with links: in a damaged file, the number of the last one may be 999,999,999.
-        for number in expected.links.keys() | file.links.keys() | (further.links.keys() if further else set()):
-            sure, allowed = expected.of(number)
-            allowed = allowed | further.of(number).possible if further else allowed
-            links = file.of(number).possible
+        for number in expected.links.keys() | file.links.keys() | further.links.keys():
+            sure, links = expected.of(number).sure, file.of(number).possible
+            allowed = expected.of(number).possible | further.of(number).possible
             row = len(links), len(sure), len(allowed), len(links & sure), len(links & allowed)
             totals = [total + count for total, count in zip(totals, row, strict=True)]
         score = AlignmentScore(name, totals[0], totals[1], totals[2], totals[3], totals[4], sentences)
@@ -158,7 +157,7 @@ def _rate(value: float) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class _LinksFile:
-    """The links of a file by sentence, from 0; `sentences` is `None` for a format that lists links only."""
+    """The links of a file by sentence, from 0; `sentences` is `None` if the file lists links only."""
 
     path: FilePath
     links: Mapping[int, SentenceLinks]
