@@ -5,12 +5,11 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import cast
 
 from keras_encdec.export.client.connection import ClientOptions, connected_to_version
 from keras_encdec.export.client.model_server import Server, ServerError
 from keras_encdec.export.client.served_scorer import ServedScorer
-from keras_encdec.formats import FilePath, InputLines, PairRecord, Record, open_output, pair_format
+from keras_encdec.formats import FilePath, InputLines, Record, open_output, pair_format
 from keras_encdec.runtime.files import check_distinct_files
 from keras_encdec.runtime.progress import FileSummary, Progress, counted
 from keras_encdec.runtime.progress_state import count_error
@@ -159,6 +158,4 @@ class ServedLines:
         with self._lock:
             self.refused += 1
             count_error(str(report))
-        # Every record is a named tuple, but the protocol `Record` does not declare the methods of named tuples.
-        malformed = cast("PairRecord", record)._replace(problem=str(report))
-        return self._scorer([malformed])[0]
+        return self._scorer([record._replace(problem=str(report))])[0]
