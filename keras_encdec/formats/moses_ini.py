@@ -1,4 +1,4 @@
-"""A moses.ini rewritten: for a phrase table to which scores were added, or with other weights."""
+"""Rewrites a moses.ini, for a phrase table to which scores were added or with other weights."""
 
 import re
 from collections.abc import Sequence
@@ -160,8 +160,7 @@ def _find_weights(
         if line.section == "weight-overwrite" and label in line.words:
             found = f"found weights of {shortened(name)} in [weight-overwrite]"
             raise InputError(found, "expected them in [weight]", "move them there", path, line.number)
-    weight_lines = [line for line in lines if line.section == "weight" and line.words]
-    lines_of_feature = [line for line in weight_lines if line.words[0].startswith(label)]
+    lines_of_feature = [line for line in _weight_lines(lines) if line.words[0].startswith(label)]
     if len(lines_of_feature) != 1:
         raise InputError(
             f"found {len(lines_of_feature) or 'no'} lines of weights for {shortened(name)}",
@@ -179,6 +178,10 @@ def _find_weights(
         found = f"found {counted(len(weights), 'weights')} for {shortened(name)}"
         raise InputError(found, f"expected {count}, its num-features", "correct one of them", path, line.number)
     return line, weights
+
+
+def _weight_lines(lines: Sequence[IniLine]) -> list[IniLine]:
+    return [line for line in lines if line.section == "weight" and line.words]
 
 
 def _make_text(table: IniLine, features: Sequence[IniLine]) -> list[str]:
@@ -223,23 +226,23 @@ def replace_moses_weights(text: str, weights: Weights, path: FilePath | None = N
     """
     lines = parse_ini_lines(text.split("\n"))
     features = {line.name: line for line in lines if line.name}
-    written, last = set[str](), None
-    for line in lines:
+    weight_lines = _weight_lines(lines)
+    written = set[str]()
+    for line in weight_lines:
         words = " ".join(line.words)
         name = words.rpartition("=")[0]
-        if line.section == "weight" and words:
-            last = line
-        if line.section == "weight" and name in weights:
+        if name in weights:
             values = weights[name]
             if name in features:
                 values = _with_untuned(features[name], values, parse_weights(words)[1])
             line.replace_words(format_weights(name, values))
             written.add(name)
     missing = sorted(weights.keys() - written)
-    if last is not None and (sparse := [name for name in missing if "_" in name]):
+    if weight_lines and (sparse := [name for name in missing if "_" in name]):
         if commented := [name for name in sparse if "#" in name]:
             found, expected = f"found the feature {shortened(commented[0])}", "expected no #, which begins a comment"
             raise InputError(found, expected, "remove the feature from the lists", path)
+        last = weight_lines[-1]
         end = "\r" if last.text.endswith("\r") else ""
         last.text += "".join(f"\n{format_weights(name, weights[name])}{end}" for name in sparse)
         missing = [name for name in missing if "_" not in name]

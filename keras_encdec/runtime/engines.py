@@ -118,9 +118,8 @@ class LocalProcesses:
 
 def _shares(number: int) -> list[list[int]]:
     """Divides the processors that this process may use; with more processes than processors, some share one."""
-    usable = list(range(available_processors()))
-    if hasattr(os, "sched_getaffinity"):
-        usable = sorted(os.sched_getaffinity(0))
+    known = hasattr(os, "sched_getaffinity")
+    usable = sorted(os.sched_getaffinity(0)) if known else list(range(available_processors()))
     bounds = [len(usable) * i // number for i in range(number + 1)]
     return [usable[start:end] or [usable[start]] for start, end in itertools.pairwise(bounds)]
 

@@ -39,7 +39,7 @@ def choose_fonts(figure: Figure) -> str:
 def _without(characters: Collection[str], families: Sequence[str]) -> set[str]:
     """Returns the characters that no font of these families has."""
     left = set(characters)
-    for family in families if left else ():
+    for family in families:
         left -= _drawn(_path(family), left)
     return left
 

@@ -207,11 +207,8 @@ class Section:
 
     def paths(self) -> list[str]:
         """Lists the paths of the section's files, relative to the report; for each figure, only the SVG file."""
-        tables, figures = (
-            (f"tables/{name}.tsv" for name in self.tables),
-            (f"figures/{name}.svg" for name in self.pictures),
-        )
-        return [*tables, *figures, *self.files]
+        tables = [f"tables/{name}.tsv" for name in self.tables]
+        return [*tables, *(f"figures/{name}.svg" for name in self.pictures), *self.files]
 
     def without_contents(self) -> "Section":
         """Returns a copy with empty files of the same paths: once the files are written, the page needs only paths."""

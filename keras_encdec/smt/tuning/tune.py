@@ -109,9 +109,9 @@ def tune(
     check_lists(nbest=nbest, references=references, test_nbest=test_nbest, test_references=test_references)
     if bool(test_nbest) != bool(test_references):
         raise ConfigurationError("found {test_nbest} or {test_references} alone, expected both or neither")
-    if options.moses_ini_out is not None and weights is None:
-        raise ConfigurationError("found {moses_ini_out} without {weights}, expected the moses.ini to rewrite")
-    if options.moses_ini_out is not None and weights is not None:
+    if options.moses_ini_out is not None:
+        if weights is None:
+            raise ConfigurationError("found {moses_ini_out} without {weights}, expected the moses.ini to rewrite")
         check_can_be_read_again(weights)
     outputs = _Outputs(options, weights)
     for path in (*nbest, *references, *test_nbest, *test_references, weights):

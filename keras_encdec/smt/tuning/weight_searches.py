@@ -112,8 +112,7 @@ def mira(
     """
     spread = feature_spread(nbest)
     features = nbest.features / spread
-    ends = np.append(nbest.starts[1:], len(features))
-    sentences = [(features[start:end], nbest.counts[start:end]) for start, end in zip(nbest.starts, ends, strict=True)]
+    sentences = list(zip(*(np.split(rows, nbest.starts[1:]) for rows in (features, nbest.counts)), strict=True))
     current = weights * spread
     norm = np.linalg.norm(current)
     current = current / norm if norm > 0 else current
