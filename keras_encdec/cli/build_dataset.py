@@ -30,7 +30,7 @@ COMMAND = task_command(
     BuildOptions,
     required={
         "debs": "Directory with the .deb files of the three LibreOffice packages.",
-        "output": "Directory to write phrase-table.gz and the held-out sets to.",
+        "output": "Directory to write phrase-table.gz, the training text and the held-out sets to.",
     },
 )
 

@@ -47,8 +47,9 @@ def _evaluate_alignments(aligned: Arguments, arguments: Arguments, options: Eval
     if given := given + options.replace(encoding=None).changed():
         flag = COMMAND_FLAGS.get(given[0], given[0])
         raise UsageError(f"found --{flag} with --alignments, which are evaluated alone; drop one of the two.")
-    if not aligned["alignments"] or not aligned["reference_alignments"]:
-        raise UsageError("expected --alignments with --reference_alignments.")
+    for name in ("alignments", "reference_alignments"):
+        if not aligned[name]:
+            raise UsageError(f"found no --{name}, expected --alignments with --reference_alignments.")
     systems = {}
     for name, paths in _files_by_system(aligned["alignments"], "alignments").items():
         if len(paths) > 1:
