@@ -137,7 +137,7 @@ def _check_shape(name: str, values: np.ndarray, pairs: int) -> None:
 
 
 def _counts(values: np.ndarray) -> list[int]:
-    """Converts an output to numbers of unknown words. Raises ServerError for a value that is no such number."""
+    """Converts an output to numbers of unknown words. Raises ServerError for a value that is not such a number."""
     if values.dtype.kind != "i" or values.min() < 0:
         raise ServerError("INTERNAL", "an unknown_count that is not a number of words")
     counts: list[int] = values.tolist()

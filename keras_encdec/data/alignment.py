@@ -144,7 +144,7 @@ def directional_links(model: "AlignmentModel", pairs: Iterable[tuple[Words, Word
 
 
 def _thot_words(words: Words) -> list[str]:
-    """Gives distinct words other names that Thot can take; it only compares them.
+    """Maps distinct words to distinct names that Thot accepts; it only compares them.
 
     NULL, by which Thot means the empty word, gets a space, which no word of a text contains. A lone surrogate, which
     stands for an undecodable byte, is replaced, as any character outside ASCII is.

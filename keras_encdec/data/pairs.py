@@ -72,15 +72,15 @@ def open_pairs(
 def words_with(
     items: Iterable[tuple[Record, Item]], pair_format: PairFormat, tokenizer: Tokenizer | None = None
 ) -> Iterator[tuple[WordPair, Item]]:
-    """Yields the words of well-formed records, as the model reads them, each with what is given with its record.
+    """Yields the words of well-formed records, as the model reads them, each with the item that came with its record.
 
     Args:
-        items: iterable of tuples of a record and anything else. With a tokenizer, they are read many at a time.
+        items: iterable of tuples of a record and any item. With a tokenizer, many are read at a time.
         pair_format: PairFormat of the reader of the records.
         tokenizer: see `open_pairs`. Optional.
 
     Yields:
-        tuple of `(source words, target words)` and what is given with the record.
+        tuple of `(source words, target words)` and the item.
     """
     if tokenizer and not pair_format.is_tokenized:
         remaining = iter(items)

@@ -177,14 +177,14 @@ def check_teachers(model_dirs: Sequence[FilePath], options: DistillationOptions)
 
     Raises:
         ConfigurationError: a ValueError, with `replace_unknown` for models whose unknown words cannot be replaced.
-        InputError: for a language model, a model of raw text, models that are no ensemble, and with `from_teacher` for
-            a reverse model.
+        InputError: for a language model, a model of raw text, models that cannot form an ensemble, and with
+            `from_teacher` for a reverse model.
     """
     teachers = [TrainedModel.read(path) for path in model_dirs]
     for teacher in teachers:
         check_has_source(teacher.has_source, teacher.path)
         if teacher.tokenization is not None:
-            # Its translations are tokenized, and may contain the unknown word, which is no word of raw text.
+            # Its translations are tokenized, and may contain the unknown word, which raw text does not contain.
             expected = "expected one of tokenized text, from whose tokens a student can learn"
             remedy = "tokenize the training text, and train the teacher on it without --tokenize"
             raise InputError("found a model of raw text, trained with --tokenize", expected, remedy, teacher.path)

@@ -43,8 +43,8 @@ class Stage:
         settings: dict from argument name to a value that JSON can hold.
         resources: dict from argument name to a value on which the outputs do not depend, such as a number of processes.
             A stage does not run again because of it.
-        reports: list of the files that the caller writes after the last stage, which has them. They change with every
-            call, so that no stage depends on them.
+        reports: list of the files that the caller writes after the last stage; other stages have none. They change with
+            every call, so no stage may depend on them.
 
     If a setting has the name of an input, an output or a resource, the function gets the value of the latter.
     """
@@ -128,11 +128,11 @@ def result_folder(
     Args:
         output: path or URL of the folder.
         job: str, the kind of job for the lock.
-        ended: function that is to be called with a StageResult after each stage.
+        ended: function to call with a StageResult after each stage.
 
     Yields:
-        tuple: pathlib.Path of the folder; a function to call with the StageResult instead, which also uploads the
-        results so far.
+        tuple: pathlib.Path of the folder; the function to call with each StageResult in place of `ended`, which for a
+        URL also uploads the results so far.
 
     Raises:
         InputError: if another such job uses the folder, or the remote store refuses access.
@@ -276,7 +276,7 @@ def _read_record(path: pathlib.Path) -> dict[str, Json]:
 
 
 def _has_output(record: Mapping[str, Json], name: str) -> bool:
-    """Returns whether a record without paths, by an earlier version or damaged, is that of a stage with this output."""
+    """Returns whether a record without paths, damaged or of an earlier version, is that of a stage with this output."""
     return "paths" not in record and ("outputs" not in record or name in record["outputs"])
 
 

@@ -109,7 +109,7 @@ class FeatureWeights:
 
 
 def read_weights(path: FilePath) -> dict[str, list[float]]:
-    """Reads the weights of a moses.ini, or a file that contains only the lines of its section `[weight]`.
+    """Reads the weights in a moses.ini, or in a file that contains only the lines of its section `[weight]`.
 
     The section `[weight-file]` may name a file with weights of sparse features, one `Name_x w` per line, of which those
     in `[weight]` take precedence. Its path is relative to the working directory, as in Moses, or else to the folder of

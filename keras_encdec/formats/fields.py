@@ -28,7 +28,7 @@ def split_tokens(text: AnyStr) -> list[AnyStr]:
 
 
 def check_texts(texts: object) -> None:
-    """Checks that an argument is a list of texts, and not a single text, each of whose letters would be taken for one.
+    """Checks that an argument is a list of texts, not a single text, whose letters would be read as texts.
 
     Raises:
         ValueError: for a text, and for an object that cannot be iterated over.
@@ -42,7 +42,7 @@ def check_texts(texts: object) -> None:
 def are_words(words: Any) -> bool:
     """Returns whether an object is a list of words, or another sequence or an array of them.
 
-    A text is a sequence of words, too: of its letters. A set is none, because it has no order.
+    A str counts as the list of its letters. A set does not count, because it has no order.
 
     Example:
 

@@ -13,7 +13,7 @@ def register_format(new_format: PairFormat) -> PairFormat:
     """Makes a format, an instance of a subclass of PairFormat, available by its name, and returns it.
 
     Raises:
-        ValueError: if another format has the name, and for an object that is no format, such as its class.
+        ValueError: if another format has the name, or the object is not a format, such as a format's class.
     """
     if not isinstance(new_format, PairFormat):
         raise ValueError(f"found the format {new_format!r}, expected an instance of a subclass of PairFormat")

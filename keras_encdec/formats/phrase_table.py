@@ -278,7 +278,7 @@ class PhraseTableFormat(PairFormat):
 class OccurringPhrases:
     """The phrases that occur in sentences. It stores the suffixes of the sentences, not a copy of each phrase.
 
-    With `longest`, it is the maximum number of words in a phrase.
+    Phrases of more than `longest` words are left out; by default, their length is not limited.
 
     Example:
 

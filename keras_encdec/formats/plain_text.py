@@ -19,7 +19,7 @@ from keras_encdec.formats.pair_format import (
 from keras_encdec.formats.record_reader import MalformedLine, PairReader, PairRecord
 from keras_encdec.runtime.input_lines import InputLines, unequal_lines
 
-# What a file without a tab in its first line is not.
+# What the file should be, for the error about a first line without a tab.
 _NO_TSV = "TSV; without a source, as for a language model, a tab begins each line"
 
 

@@ -87,7 +87,8 @@ class MalformedLine(ValueError):
     Args:
         found: str. What was found.
         expected: str. What was expected.
-        file: str. What the file probably is not if its first line has this error, such as "a phrase table". Optional.
+        file: str. What the file should be, such as "a phrase table"; it probably is not if its first line has this
+            error. Optional.
     """
 
     def __init__(self, found: str, expected: str, file: str = "") -> None:
@@ -100,7 +101,7 @@ class MalformedLine(ValueError):
 
 
 def wrong_number_of_fields(number: int, expected: str, file: str, is_blank: bool) -> MalformedLine:
-    """Returns the error of a line of fields: with one field on its first line, the file is probably not `file`."""
+    """Returns the error about a line with a wrong number of fields; with a single field, it may be of another file."""
     if is_blank:
         return MalformedLine("found a blank line", expected)
     return MalformedLine(f"found {number} field{'s' * (number > 1)}", expected, file if number == 1 else "")

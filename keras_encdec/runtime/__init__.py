@@ -1,1 +1,1 @@
-"""Shared by all tasks: files, progress, worker processes, stop signals, locks, lazy imports."""
+"""Shared by all tasks: files, settings, progress, worker processes, shards, stop signals, locks, lazy imports."""

@@ -69,7 +69,7 @@ def check_path(path: object, what: str | None = None) -> None:
 
 
 def check_lists(**lists: object) -> None:
-    """Checks that arguments, given by their names, are lists of paths. Each letter of a path would be taken for a path.
+    """Checks that arguments, given by their names, are lists of paths: the letters of a path would be read as paths.
 
     Raises:
         ConfigurationError: a ValueError, for a path or another object in place of a list.

@@ -290,7 +290,7 @@ def unequal_lines(
     *,
     remedy: str = "make the n-th line of the targets the translation of the n-th line of the sources",
 ) -> InputError:
-    """Makes the error for two files, about the first, with different numbers of lines. It reads both to the end."""
+    """Makes the error that the first of two files has another number of lines. It reads both to the end."""
     counts = [_count_to_end(lines) for lines in (first, second)]
     found = f"found {counted(counts[0], 'lines')}, and {counted(counts[1], 'lines')} in {second.path}"
     return InputError(found, "expected the same number", remedy, path=first.path)

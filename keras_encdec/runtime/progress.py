@@ -50,9 +50,9 @@ class CountedWork:
 class Progress:
     """Counts lines and shows nothing; the default of every job.
 
-    A job calls its argument `progress`, this class or a function, at the beginning of each step with the file that it
-    reads, and some jobs also with what they count. It calls `add` of the result for the lines done, and closes it at
-    the end. Subclasses show the progress.
+    A job has an argument `progress`: this class, a subclass that shows the progress, or a function that returns an
+    instance. The job calls it at the beginning of each step, with the file that it reads and often with the unit that
+    it counts. It then calls `add` with the number of lines done, and `close` at the end.
 
     Args:
         lines: CountedInput that is being read, such as InputLines.
@@ -60,7 +60,7 @@ class Progress:
 
     Attributes:
         count: int. Lines done.
-        before: int. Those of them that an interrupted earlier process had done. A job that resumes increases it.
+        before: int. Lines among them that an interrupted earlier process had done. A job that resumes increases it.
     """
 
     def __init__(self, lines: CountedInput, unit: str = "lines") -> None:

@@ -138,7 +138,7 @@ class ProgressRecord:
             done: int. Units done.
             total: int. All units of the step. Defaults to `None`: their number is not known.
             share: float. Share of the step that is done. Defaults to `done / total`; `None` if neither is known.
-            before: int. Those of the units done that an earlier process has done, apart from those given to `begin`.
+            before: int. Units among them that an earlier process had done, not counting those given to `begin`.
                 Defaults to `0`.
         """
         start, first_done, first_share = self._begin

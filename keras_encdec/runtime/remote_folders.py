@@ -89,7 +89,7 @@ class StagedFolder:
             self._send(self._opened())
         except InputError as error:
             kept = self._path.rename(f"{self._path.parent}-kept")  # the temporary folder is about to be removed
-            # Not the error's own remedy: run again, the command would lose what is kept.
+            # Not the error's own remedy, to run the command again: that would not use the files that are kept.
             remedy = f"copy the files to {self._url}: they are kept in {os.fspath(kept)!r}"
             raise InputError(error.found, error.expected, remedy, error.path) from error
 

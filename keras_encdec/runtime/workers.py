@@ -20,7 +20,7 @@ from keras_encdec.errors import InputError
 if TYPE_CHECKING:
     from multiprocessing.synchronize import BoundedSemaphore, Lock
 
-# What else may kill child processes: each imports the main module of the program that starts them.
+# Advice for the error about a killed child process: each one imports the main module of the program that starts it.
 OWN_PROGRAM = 'a program of your own must be a file that does its work under if __name__ == "__main__":'
 Item = TypeVar("Item")
 Result = TypeVar("Result")

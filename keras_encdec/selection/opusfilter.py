@@ -98,7 +98,7 @@ class TranslationEntropyFilter(_EntropyFilter):
     Raises:
         InputError: for a directory that cannot be used, or a model of the other direction.
         ConfigurationError: a ValueError, for a `threshold`, `end_weight`, `max_tokens` or `max_unknown_in_pair` that is
-            no number, such as a text in quotation marks, or out of bounds.
+            not a number, such as a text in quotation marks, or is out of bounds.
     """
 
     score_direction = CLEAN_LOW
@@ -147,7 +147,7 @@ class DualEntropyFilter(_EntropyFilter):
     Raises:
         InputError: for a directory that cannot be used, or a model of the wrong direction.
         ConfigurationError: a ValueError, for a `threshold`, `end_weight`, `max_tokens` or `max_unknown_in_pair` that is
-            no number, such as a text in quotation marks, or out of bounds.
+            not a number, such as a text in quotation marks, or is out of bounds.
 
     Reference:
         - Junczys-Dowmunt, 2018, "Dual Conditional Cross-Entropy Filtering of Noisy Parallel Corpora" (WMT, W18-6478)

@@ -1,4 +1,4 @@
-"""Tables of word translations: for the words of a target, for words that a model would spell, for unknown words."""
+"""Tables of word translations, which limit the words of targets, compete with spellings, or replace unknown words."""
 
 import os
 import warnings

@@ -76,8 +76,8 @@ class ResponseHeaders:
         await self._app(scope, receive, with_headers)
 
 
-# Statuses that are no errors: a newer request of the same page has replaced this one, or nobody waits for the response,
-# as when the page itself closes the connection of a request that it replaces.
+# Statuses that do not count as failures: a newer request of the same page has replaced this one, or the client has
+# closed the connection, as the page does when it replaces a request.
 REPLACED, GONE = NO_FAILURES = 409, 499
 
 PAGE_FILES = pathlib.Path(__file__).parent / "page"
@@ -98,7 +98,7 @@ def create_app(
         computations: Computations, the queue that runs the model. Defaults to a new one.
 
     Raises:
-        ValueError: for an object that is no Explorer, such as a model directory.
+        ValueError: for an object that is not an Explorer, such as a model directory.
 
     Example:
 

@@ -73,12 +73,12 @@ class CorpusMetric:
         self.label = self._metric._compute_score_from_stats([0] * self.size).name
 
     def counts(self, sentence: int, hypothesis: str) -> Array:
-        """Counts what the score of a hypothesis of a sentence, numbered from 0, is computed from: array `(size,)`."""
+        """Returns the counts that score a hypothesis of a sentence, numbered from 0: float64 array `(size,)`."""
         text = self._metric._preprocess_segment(hypothesis)
         return np.array(self._metric._compute_segment_statistics(text, self._references[sentence]), np.float64)
 
     def corpus_counts(self, hypotheses: Sequence[str]) -> Array:
-        """Counts one hypothesis of each sentence: float64 array `(sentences, size)`."""
+        """Returns the counts of one hypothesis of each sentence: float64 array `(sentences, size)`."""
         return np.stack([self.counts(number, hypothesis) for number, hypothesis in enumerate(hypotheses)])
 
     def score(self, counts: Array) -> float:

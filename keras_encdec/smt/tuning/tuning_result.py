@@ -71,7 +71,7 @@ class Tuning:
         worse = [tuned for tuned in self.tuned if tuned.discarded_score is not None]
         if worse:
             kept, lost = worse[0].score, [tuned.discarded_score for tuned in worse]
-            # A score that is lower by less than 0.01 shows as many digits as tell the two apart.
+            # Scores that differ by less than 0.01 are shown with enough digits to tell them apart.
             digits = next((n for n in range(2, 16) if all(f"{kept:.{n}f}" != f"{score:.{n}f}" for score in lost)), 16)
             discarded = ", ".join(f"{score:.{digits}f}" for score in lost)
             count = "The search" if len(self.tuned) == 1 else f"{len(worse)} of {len(self.tuned)} searches"
