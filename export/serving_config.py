@@ -30,9 +30,9 @@ _signature = functools.partial(hyperparameter, group="signatures that generate")
 class ServingConfig(ShortlistOptions, TranslationOptions, ReplacementOptions):
     """Limits, search options and stored weights of a served model.
 
-    The server also refuses strings of more than 64 bytes for each of the `max_tokens`. For the
-    penalties see `BeamSampler`, for the shortlist `LexicalShortlist`, for unknown words `decoding.UnknownReplacement`
-    and `decoding.UnknownSpeller`, and for the forms of the weights `keras_encdec.export.stored_weights`.
+    The server also refuses strings of more than 64 bytes for each of the `max_tokens`. For the penalties see
+    `BeamSampler`, for the shortlist `LexicalShortlist`, for unknown words `decoding.UnknownReplacement` and
+    `decoding.UnknownSpeller`, and for the forms of the weights `keras_encdec.export.stored_weights`.
 
     Raises:
         ConfigurationError: a ValueError, for a value out of bounds, and for values that contradict one another.

@@ -193,14 +193,13 @@ def bleu_by_length(
     """
     metric = CorpusMetric("bleu", [list(references)])
     counts = metric.corpus_counts(translations)
-    words, results, below = np.array(lengths), list[LengthBleu](), 0
+    words, results, below = np.array(lengths), list[LengthBleu](), -1
     ordered = np.sort(words)
     edges = [int(ordered[-(-len(ordered) * i // bins) - 1]) for i in range(1, bins + 1)]
     for edge in sorted(set(edges)):
-        inside = (words > below) & (words <= edge) if results else words <= edge
-        if inside.any():
-            score = float(metric.scores(counts[inside].sum(axis=0)))
-            results.append(LengthBleu(int(words[inside].min()), edge, int(inside.sum()), score))
+        inside = (words > below) & (words <= edge)
+        score = float(metric.scores(counts[inside].sum(axis=0)))
+        results.append(LengthBleu(int(words[inside].min()), edge, int(inside.sum()), score))
         below = edge
     return float(metric.scores(counts.sum(axis=0))), results
 

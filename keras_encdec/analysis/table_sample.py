@@ -199,8 +199,7 @@ class TableSample:
             return {}
         if ordered[0][0].occurrences == ordered[-1][0].occurrences:
             return {"long": chooser.sample(ordered, min(size, len(ordered)))}
-        few = max(size, round(EXTREME_SHARE * len(ordered)))
-        few = min(few, -(-len(ordered) // 2))
+        few = min(max(size, round(EXTREME_SHARE * len(ordered))), -(-len(ordered) // 2))
         kinds = {"frequent": ordered[:few], "rare": ordered[few:][-few:]}
         return {kind: chooser.sample(lines, min(size, len(lines))) for kind, lines in kinds.items()}
 

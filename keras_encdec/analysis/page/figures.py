@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import logging
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -58,8 +59,6 @@ SETTINGS: "dict[RcKeyType, object]" = {
 @contextlib.contextmanager
 def drawing_style() -> Iterator[None]:
     """Applies the common style to figures that are made and saved in the `with` block."""
-    import logging
-
     logger = logging.getLogger("matplotlib.font_manager")  # it would warn about each missing font and glyph
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -116,9 +115,8 @@ def draw_bleu(bins: Sequence[LengthBleu], corpus_bleu: float) -> Figure:
     figure, axes = new_figure()
     bars = axes.bar([each.words for each in bins], [each.bleu for each in bins], color=BLUE, width=0.7)
     axes.bar_label(bars, [f"{each.bleu:.1f}" for each in bins], padding=2, fontsize=9)
-    axes.axhline(
-        corpus_bleu, color=COLOURS[1], linestyle="--", linewidth=1.2, label=f"all sentences: {corpus_bleu:.1f}"
-    )
+    label = f"all sentences: {corpus_bleu:.1f}"
+    axes.axhline(corpus_bleu, color=VERMILION, linestyle="--", linewidth=1.2, label=label)
     axes.set(xlabel="source words of the sentence", ylabel="BLEU (0 to 100)")
     axes.grid(axis="x", visible=False)
     axes.set_ylim(0, 1.2 * max(1, corpus_bleu, *(each.bleu for each in bins)))

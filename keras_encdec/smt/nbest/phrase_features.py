@@ -157,7 +157,7 @@ def add_phrase_features(
             on_error=options.on_error,
             progress=progress,
         )
-        writer = _FeatureWriter(scores, features, options, reader.lines)
+        writer = _FeatureWriter(scores, features, options, reader.lines.path)
         with progress(reader.lines) as written:
             for _, group in itertools.groupby(_with_ids(reader, features), key=operator.itemgetter(0)):
                 _, numbers, hypotheses = zip(*group, strict=True)
@@ -201,9 +201,9 @@ class _FeatureWriter:
         scores: PhraseScores,
         features: Mapping[str, Sequence[int]],
         options: PhraseFeatureOptions,
-        list_lines: InputLines,
+        list_path: FilePath,
     ) -> None:
-        self._scores, self._features, self._options, self._list_lines = scores, features, options, list_lines
+        self._scores, self._features, self._options, self._list_path = scores, features, options, list_path
         self.counts = dict.fromkeys(("segmented", "recovered", "unsegmented", "lowest", "lowest_sentences"), 0)
 
     def lines(
@@ -219,7 +219,7 @@ class _FeatureWriter:
                     sums[index] = _sums(phrases.phrases(hypothesis.raw, words[index]), self._features)
             except MalformedLine as error:
                 if self._options.on_error == "stop":
-                    raise _problem(error, self._list_lines.path, numbers[index]) from None
+                    raise _problem(error, self._list_path, numbers[index]) from None
         self._count(hypotheses, sums, phrases.recovered)
         return _lines(hypotheses, sums, self._features, lowest_sum(len(source_words)))
 
