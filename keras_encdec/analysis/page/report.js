@@ -68,7 +68,7 @@ class Scatter {
     if (this.data.view) {
       tools.append(tool("Most", "Show most points (the initial view)", () => this.show(this.data.view)));
     }
-    for (const region of this.data.regions || []) {
+    for (const region of this.data.regions) {
       tools.append(tool(region.name, `Zoom to region ${region.name}`, () => this.show(region.box)));
     }
     const hint = "Drag to move. Click, then scroll to zoom. Click a point to select it.";
@@ -163,18 +163,16 @@ class Scatter {
     }
     const [left, bottom, right, top] = box;
     this.middle = [(left + right) / 2, (bottom + top) / 2];
-    this.scale = [0.94 * this.plane.width / Math.max(right - left, 1e-6), 0.94 * this.plane.height / Math.max(top - bottom, 1e-6)];
-    if (!this.data.axes) {
-      this.scale.fill(Math.min(...this.scale));
-    }
-    if (!this.home) {
-      const [west, south, east, north] = this.all();
-      this.home = [0.94 * this.plane.width / Math.max(east - west, 1e-6), 0.94 * this.plane.height / Math.max(north - south, 1e-6)];
-      if (!this.data.axes) {
-        this.home.fill(Math.min(...this.home));
-      }
-    }
+    this.scale = this.filling(box);
+    this.home ??= this.filling(this.all());
     this.draw();
+  }
+
+  // The scale at which a box fills the plane.
+  filling([left, bottom, right, top]) {
+    const {width, height} = this.plane;
+    const scale = [0.94 * width / Math.max(right - left, 1e-6), 0.94 * height / Math.max(top - bottom, 1e-6)];
+    return this.data.axes ? scale : scale.fill(Math.min(...scale));
   }
 
   pan(right, down) {
@@ -268,8 +266,7 @@ class Scatter {
   }
 
   visit(i) {
-    const wide = this.home.map((scale) => Math.max(scale * 4, 0));
-    this.scale = this.scale.map((scale, axis) => Math.max(scale, wide[axis]));
+    this.scale = this.scale.map((scale, axis) => Math.max(scale, 4 * this.home[axis]));
     this.middle = [this.x[i], this.y[i]];
     this.choose(i);
     this.point(i);
