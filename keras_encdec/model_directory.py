@@ -246,7 +246,7 @@ def load_model(path: str | os.PathLike, compiled: bool = False) -> TranslationMo
     """Loads a `.keras` file of a translation model.
 
     Args:
-        path: path of the file, or the name of a packaged model.
+        path: path of the file or of its model directory, or the name of a packaged model.
         compiled: bool. Whether to load the optimizer, too. Defaults to `False`.
 
     Raises:
