@@ -102,18 +102,19 @@ def fit(
     if has_rounds := needs_round or budget.done < 1.0 and not checkpoints.out_of_patience:
         record = ending.enter_context(ProgressRecord(_TASK, folder / PROGRESS)) if replicas.is_chief else None
         update_reports = UpdateReports(reporter, budget, batches.batch_size, compilation)
+        # The order counts: each reads what those before it have done after the same update, or at the end of the round.
         callbacks = [
-            bleu,  # comes before the budget, so that the budget counts its time in the same round
+            bleu,  # its time belongs to the round that the budget ends
             budget,
             pruning,
             *reporter.callbacks(budget, batches.updates_per_epoch),
             *(_tensorboard(config, folder) if replicas.is_chief else ()),
-            average,
+            average,  # each round in the checkpoints' history has its file
             checkpoints,
             record and ProgressUpdates(record, budget),
             update_reports,
             RoundReports(reporter, budget, checkpoints, batches.updates_per_epoch),
-            Restoration(progress, replicas),
+            Restoration(progress, replicas),  # the others reset the sums that it restores
         ]
         round_updates = config.round_updates
         if updates:
