@@ -24,8 +24,8 @@ Value = TypeVar("Value")
 class WordPairCounts:
     """Counts of how often words are aligned to one another: two arrays, which take a 16th of the memory of a dict.
 
-    An alignment point counts once for its two words. A word without a point counts once as aligned to NULL (Koehn, Och
-    and Marcu 2003, section 4.4).
+    A link counts once for its two words. A word without a link counts once as aligned to NULL (Koehn, Och and Marcu
+    2003, section 4.4).
 
     Attributes:
         pairs: int64 array. Pairs of word numbers, sorted.

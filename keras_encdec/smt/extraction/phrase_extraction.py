@@ -14,10 +14,10 @@ def extract_phrases(
     """Finds every phrase pair that is consistent with a word alignment.
 
     A source span and a target span are consistent when no word inside one is aligned to a word outside the other, and
-    at least one alignment point lies inside both (Koehn, Och and Marcu, "Statistical Phrase-Based Translation", NAACL
-    2003). A source span may be extended over adjacent unaligned words, and each extension is a phrase pair, too. The
-    order is that of Moses's `extract`: ascending target start, then ascending target end, descending source start and
-    ascending source end.
+    at least one link lies inside both (Koehn, Och and Marcu, "Statistical Phrase-Based Translation", NAACL 2003). A
+    source span may be extended over adjacent unaligned words, and each extension is a phrase pair, too. The order is
+    that of Moses's `extract`: ascending target start, then ascending target end, descending source start and ascending
+    source end.
 
     Args:
         source_length: int. Number of source words.
@@ -29,7 +29,7 @@ def extract_phrases(
         list of `(source_start, source_end, target_start, target_end)`, ends exclusive.
 
     Raises:
-        ValueError: if an alignment point lies outside the sentences.
+        ValueError: if a link lies outside the sentences.
 
     Example:
 
@@ -41,10 +41,8 @@ def extract_phrases(
     target_first, target_last = [source_length] * target_length, [-1] * target_length
     for source, target in alignment:
         if not (0 <= source < source_length and 0 <= target < target_length):
-            raise ValueError(
-                f"alignment point {source}-{target} is outside a sentence pair of "
-                f"{source_length} and {target_length} words"
-            )
+            expected = f"expected positions in sentences of {source_length} and {target_length} words"
+            raise ValueError(f"found the link {source}-{target}, {expected}")
         source_first[source] = min(source_first[source], target)
         source_last[source] = max(source_last[source], target)
         target_first[target] = min(target_first[target], source)

@@ -66,8 +66,8 @@ def test_an_unaligned_sentence_has_no_phrase_pairs():
     assert extract_phrases(3, 3, []) == []
 
 
-def test_point_outside_the_sentences():
-    with pytest.raises(ValueError, match="2-0 is outside"):
+def test_a_link_outside_the_sentences_is_an_error():
+    with pytest.raises(ValueError, match="found the link 2-0, expected positions in sentences of 2 and 2 words"):
         extract_phrases(2, 2, [(2, 0)])
 
 
