@@ -75,8 +75,8 @@ JSON: TypeAlias = "str | float | None | Sequence[JSON] | Mapping[str, JSON]"
 Schema: TypeAlias = Mapping[str, JSON]
 
 # A page sends its own name in this field, so that its newer requests replace its older ones.
-PAGE = "page"
-MAX_NAME_LENGTH = 64
+PAGE, MAX_NAME_LENGTH = "page", 64
+BEAMS, BEST, SAMPLES, BEST_SAMPLES, NEIGHBOURS = 12, 5, 50, 10, 10  # defaults
 # Larger requests would keep other users waiting.
 MAX_BEAMS, MAX_SAMPLES, MAX_NEIGHBOURS = 32, 200, 50
 
@@ -235,14 +235,14 @@ ENDPOINTS = (
         "The best targets of a source, by beam search, with the probability of each token",
         (
             SOURCE,
-            Field("beams", "Number of partial targets that the search keeps.", 1, MAX_BEAMS, 12),
+            Field("beams", "Number of partial targets that the search keeps.", 1, MAX_BEAMS, BEAMS),
             Field(
                 "best",
-                "Number of targets in the response, at most beams; the search may find fewer. With fewer than 5 beams, "
-                "the default is their number.",
+                f"Number of targets in the response, at most beams; the search may find fewer. With fewer than {BEST} "
+                "beams, the default is their number.",
                 1,
                 MAX_BEAMS,
-                5,
+                BEST,
             ),
         ),
         record(source=WORDS, targets=array(record(**TARGET), "Targets, the best first.")),
@@ -252,8 +252,8 @@ ENDPOINTS = (
         "Targets drawn word by word from the model's probabilities",
         (
             SOURCE,
-            Field("samples", "Number of targets to draw.", 1, MAX_SAMPLES, 50),
-            Field("best", "Maximum number of distinct targets in the response.", 1, MAX_SAMPLES, 10),
+            Field("samples", "Number of targets to draw.", 1, MAX_SAMPLES, SAMPLES),
+            Field("best", "Maximum number of distinct targets in the response.", 1, MAX_SAMPLES, BEST_SAMPLES),
             Field("seed", "The same seed draws the same targets.", 0, 2**31 - 1, 0),
         ),
         record(
@@ -302,7 +302,7 @@ ENDPOINTS = (
     Endpoint(
         "neighbours",
         "The known phrases nearest to a source, by cosine similarity of the encoder's vectors",
-        (SOURCE, Field("size", "Maximum number of phrases in the response.", 1, MAX_NEIGHBOURS, 10)),
+        (SOURCE, Field("size", "Maximum number of phrases in the response.", 1, MAX_NEIGHBOURS, NEIGHBOURS)),
         record(
             phrases=described(COUNT, "Number of phrases searched; it grows while the server is still encoding them."),
             neighbours=array(

@@ -19,7 +19,7 @@ from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.scoring.text_scorer import TextScorer
 from keras_encdec.text.vocabulary import UNKNOWN, Vocabulary
 from keras_encdec.trained_model import check_has_source
-from keras_encdec.web.endpoints import JSON, RequestLimits
+from keras_encdec.web.endpoints import BEAMS, BEST, BEST_SAMPLES, JSON, NEIGHBOURS, SAMPLES, RequestLimits
 from keras_encdec.web.neighbourhood import Neighbourhood, table_text
 
 #: A JSON object: the body of a response, or a part of it.
@@ -27,8 +27,6 @@ JSONObject: TypeAlias = dict[str, JSON]
 
 # Number of example phrases on the page, and their numbers of words.
 EXAMPLES, EXAMPLE_WORDS = 4, range(3, 8)
-# Defaults of the page. `preparations` compiles the functions for these values.
-BEAMS, BEST, SAMPLES, NEIGHBOURS = 12, 5, 50, 10
 # Maximum number of units in a response about gates.
 MAX_UNITS = 512
 
@@ -106,7 +104,7 @@ class Explorer:
         targets = [target for _, target in self._scored(words, [hypothesis.words for hypothesis in hypotheses])]
         return {"source": self._tokens(words, self._directory.source_vocabulary), "targets": targets}
 
-    def sample(self, source: str, samples: int = SAMPLES, best: int = 10, seed: int = 0) -> JSONObject:
+    def sample(self, source: str, samples: int = SAMPLES, best: int = BEST_SAMPLES, seed: int = 0) -> JSONObject:
         """Draws targets from the model, and returns the `best` distinct ones: those drawn most often come first."""
         words = self._source(source)
         [drawn] = self._generator.generate_words([words], RandomSampler(samples, seed=seed))
@@ -158,7 +156,7 @@ class Explorer:
         }
 
     def preparations(self) -> Iterator[Callable[[], object]]:
-        """Yields functions that compile the model for the shapes of short sources, and encode the phrases.
+        """Yields functions that compile the model for short sources and default options, and encode the phrases.
 
         The first function makes requests about short phrases fast. The others may run between requests.
         """
