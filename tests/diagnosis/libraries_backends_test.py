@@ -55,7 +55,7 @@ def test_settings_that_keras_refuses_are_named_in_place_of_the_backend(monkeypat
     assert problem.startswith(f"{tmp_path}/keras.json: found a setting that Keras refuses (")
 
 
-def test_what_was_found_before_a_crash_is_kept(library, monkeypatch):
+def test_findings_before_a_crash_are_kept(library, monkeypatch):
     dying = 'import os; os.write(1, b\'["seconds", 2.5]\\n["devices", ["CPU"]]\\n["gflo\'); os.abort()'
     monkeypatch.setattr(libraries, "_START", dying)
     probe = probe_backend("jax")

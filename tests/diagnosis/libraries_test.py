@@ -27,7 +27,7 @@ def versions_are(monkeypatch):
     return become
 
 
-def test_what_is_installed_is_listed_with_the_extra_that_installs_it():
+def test_installed_libraries_are_listed_with_their_extras():
     versions = find_versions()
     libraries = {library.name: library for library in versions.libraries}
     assert libraries["numpy"].version == importlib.metadata.version("numpy") and libraries["numpy"].extras == ()
@@ -43,7 +43,7 @@ def test_a_missing_extra_is_named_but_is_not_a_problem(versions_are):
     assert dict(versions.rows())["kenlm"] == 'not found; pip install "keras-encdec[ngram]" or "keras-encdec[smt]"'
 
 
-def test_what_the_package_needs_is_a_problem_if_it_is_missing_or_of_another_version(versions_are):
+def test_a_required_library_is_a_problem_if_it_is_missing_or_of_another_version(versions_are):
     versions_are(numpy="1.26.4", isal=None)
     versions = find_versions()
     assert versions.problems == (

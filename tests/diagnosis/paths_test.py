@@ -137,7 +137,7 @@ def test_without_a_backend_that_works_a_model_is_not_checked(model, export):
         (KeyError("x"), "damaged", "could not be checked (KeyError: 'x'); copy it again."),
     ],
 )
-def test_whatever_a_check_raises_the_diagnosis_continues(model, monkeypatch, raised, state, said):
+def test_the_diagnosis_continues_after_any_exception_of_a_check(model, monkeypatch, raised, state, said):
     def check(folder):
         raise raised
 

@@ -175,7 +175,7 @@ def test_two_stages_of_one_name_are_an_error(files):
         run_stages(stages(files)[:1] * 2, files / "records")
 
 
-def test_an_input_in_an_output_is_an_error_and_stays(files):
+def test_an_input_in_an_output_is_an_error_and_is_kept(files):
     run(files)
     for text in (files / "out" / "doubled", files / "out" / "doubled" / "twice", files / "link"):
         if text.name == "link":
@@ -197,7 +197,7 @@ def test_an_input_in_the_output_of_an_earlier_stage_is_no_error(files):
     assert (files / "out" / "last").read_text() == "a a ba b"
 
 
-def test_a_file_in_the_place_of_an_output_is_an_error_and_stays(files):
+def test_an_existing_file_at_the_path_of_an_output_is_an_error_and_is_kept(files):
     (files / "out" / "doubled").mkdir(parents=True)
     (files / "out" / "doubled" / "mine").write_text("mine")
     with pytest.raises(InputError, match="doubled: found a file or folder that no earlier run made, .*--output"):
@@ -224,7 +224,7 @@ def test_a_file_in_the_place_of_a_report_is_an_error_before_the_first_run(files)
         report.write_text(f"written by run {number}")
 
 
-def test_another_stage_may_replace_what_a_stage_made(files):
+def test_a_stage_may_replace_the_output_of_another_stage(files):
     run(files)
     run_stages(
         [Stage("other", double, {"text": files / "a"}, {"output": files / "out" / "doubled"})], files / "records"

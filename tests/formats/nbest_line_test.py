@@ -23,7 +23,7 @@ def field(spans):
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 3)), max_size=5), st.randoms())
-def test_what_moses_writes_is_read(lengths, random):
+def test_segmentations_of_moses_are_parsed(lengths, random):
     order = list(range(len(lengths)))
     random.shuffle(order)
     starts = [sum(size for size, _ in lengths[:place]) for place in range(len(lengths))]

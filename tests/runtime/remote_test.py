@@ -44,7 +44,7 @@ def write(url, data=TEXT):
 
 @pytest.mark.parametrize("name", ["text", "text.gz"])
 @pytest.mark.parametrize("place", ["s3://bucket/a b/", "memory://place/", "file://{folder}/"])
-def test_what_is_written_is_read(store, tmp_path, place, name):  # noqa: F811
+def test_a_written_file_can_be_read(store, tmp_path, place, name):  # noqa: F811
     url = place.format(folder=tmp_path) + name
     write(url)
     with InputLines(url) as lines:
@@ -65,7 +65,7 @@ def test_a_file_in_the_root_of_a_store_leaves_nothing_on_this_machine(tmp_path, 
     assert read_contents(url) == TEXT and list(tmp_path.iterdir()) == []
 
 
-def test_a_store_compares_the_checksum_of_what_it_gets(store):  # noqa: F811
+def test_uploads_carry_a_checksum_for_the_store(store):  # noqa: F811
     write("s3://bucket/text")
     [head] = [head for method, target, head in store.requests if method == "PUT" and target.endswith("/text")]
     assert b"x-amz-checksum" in head.lower() or b"x-amz-trailer" in head.lower()
@@ -102,7 +102,7 @@ def test_a_large_output_is_uploaded_in_parts(monkeypatch):
 
 
 @pytest.mark.parametrize("failure", ["503", "cut", "cut request", "slow"])
-def test_a_failure_that_passes_is_not_noticed(store, failure):  # noqa: F811
+def test_a_temporary_failure_is_retried(store, failure):  # noqa: F811
     write("s3://bucket/first")
     store.failures += [("PUT", "/text", failure)]
     write("s3://bucket/text")
@@ -112,7 +112,7 @@ def test_a_failure_that_passes_is_not_noticed(store, failure):  # noqa: F811
     assert not store.failures
 
 
-def test_a_failure_that_stays_is_a_sentence(store, monkeypatch):  # noqa: F811
+def test_a_lasting_failure_is_reported_in_a_sentence(store, monkeypatch):  # noqa: F811
     import s3fs
 
     monkeypatch.setattr(s3fs.S3FileSystem, "retries", 2)
@@ -139,7 +139,7 @@ def test_a_failure_that_stays_is_a_sentence(store, monkeypatch):  # noqa: F811
         ("nothing://bucket/x", "found the unknown protocol nothing"),
     ],
 )
-def test_what_cannot_be_read_is_named(url, sentence):
+def test_an_error_names_the_url_that_cannot_be_read(url, sentence):
     for call in (InputLines, check_readable, file_checksum, read_contents):
         with pytest.raises(InputError) as error:
             call(url)
@@ -147,7 +147,7 @@ def test_what_cannot_be_read_is_named(url, sentence):
 
 
 @needs_store
-def test_what_cannot_be_written_is_named():
+def test_an_error_names_the_url_that_cannot_be_written():
     for url, sentence in (
         ("s3://no-bucket/x", "s3://no-bucket/.*: found no such bucket when trying to write it"),
         ("https://a.org/x", "^https://a.org/x: found a URL that can only be read, expected a place to write to"),
@@ -202,7 +202,7 @@ def test_a_web_server_is_read(tmp_path):
         server.shutdown()
 
 
-def test_what_a_disk_refuses_is_named(tmp_path, monkeypatch):
+def test_errors_of_the_disk_are_reported(tmp_path, monkeypatch):
     import fsspec.implementations.local as local
 
     (tmp_path / "folder").mkdir()

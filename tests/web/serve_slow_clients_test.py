@@ -116,7 +116,7 @@ def test_a_client_that_disconnects_is_not_logged(port, caplog):
     assert caplog.messages == []
 
 
-def test_what_a_client_that_goes_away_waits_for_is_not_computed(caplog):
+def test_requests_of_clients_that_have_gone_away_are_not_computed(caplog):
     begun, go_on, computed = threading.Event(), threading.Event(), []
 
     def score(source, target):

@@ -33,7 +33,7 @@ def test_the_history_of_a_run_is_read(tmp_path):
     assert run.values("val_bleu") == ([], [])
 
 
-def test_a_missing_history_is_none_and_an_invalid_one_is_an_error(tmp_path):
+def test_a_missing_history_gives_none_and_an_invalid_one_an_error(tmp_path):
     assert read_training_run(tmp_path) is None
     with pytest.raises(InputError, match="none: found no such directory"):
         read_training_run(tmp_path / "none")

@@ -18,7 +18,7 @@ pytest.importorskip("sacrebleu", reason="sacrebleu is not installed")
 
 
 @pytest.mark.parametrize("features, metric", [(2, "bleu"), (2, "chrf"), (3, "bleu")])
-def test_it_finds_what_a_fine_grid_finds(features, metric):
+def test_mert_reaches_the_best_score_of_a_fine_grid(features, metric):
     nbest = toy_nbest(features, sentences=10, hypotheses=8, features=features, metric=metric)
     angles = np.linspace(0, 2 * np.pi, 1200 if features == 2 else 120, endpoint=False) + 0.001
     grid = np.stack([np.cos(angles), np.sin(angles)], axis=1)
