@@ -107,8 +107,8 @@ def _serve_requests(registry: "CollectorRegistry", task: str) -> Callable[[float
     return count
 
 
-# For each task in this process, the function that makes its metrics of requests. Only the first request calls it: most
-# tasks send none.
+# For each task in this process, the function that makes its metrics of requests at the first request: most tasks send
+# none.
 _current: list[Callable[[], Callable[[float, bool], None]]] = []
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
 
 _READ_ONLY = ("http", "https")
-# A written object of these stores does not exist before it is complete. Elsewhere a temporary file is renamed.
+# In these stores, an object does not exist until it is complete. Elsewhere, a temporary file is renamed.
 _COMMITTING = ("s3", "s3a", "gs", "gcs")
 # Options of a store's library. Google's client compares the MD5 checksum after an upload; Amazon's sends a checksum
 # with each request, which the store compares.

@@ -16,7 +16,7 @@ from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.text.vocabulary import characters_of, spelled_word
 from keras_encdec.trainers.training_files import PREPARED
 
-# Numbers of units at either end of an order, of example words of a unit, and of spelled words that the page shows.
+# Numbers of units in each table of units, of example words of a unit, and of spelled words that the page shows.
 ENDS, EXAMPLES, SHOWN_SPELLED = 8, 5, 100
 
 
