@@ -248,14 +248,17 @@ def check_can_replace_unknown(
     Raises:
         ConfigurationError: a ValueError, for any other model.
     """
-    if not can_replace_unknown(has_attention, has_position_words, spells_words):
+    if can_replace_unknown(has_attention, has_position_words, spells_words):
+        return
+    if spells_words:
         raise ConfigurationError(
             "found {replace_unknown} with a model that spells the words outside its shortlist, and so writes no <unk>; "
             + remedy
-            if spells_words
-            else "found {replace_unknown} with a model that has neither attention nor position words such as unkpos_0, "
-            "expected one of them, to find the source word of an unknown word; train a model with attention"
         )
+    raise ConfigurationError(
+        "found {replace_unknown} with a model that has neither attention nor position words such as unkpos_0, "
+        "expected one of them, to find the source word of an unknown word; train a model with attention"
+    )
 
 
 def check_can_translate(spells_words: bool, draws: bool) -> None:

@@ -181,9 +181,8 @@ def matmul(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     The layers call it. A context that intercepted PyTorch's functions, as `Int8Products` does, would slow all of them,
     and PyTorch would leave it while it computes gradients.
     """
-    if not getattr(_ACTIVE, "onednn", False) or not _are_rows_and_a_matrix(left, right):
-        return torch.matmul(left, right)
-    if not (left.is_cpu and right.is_cpu) or left.numel() == 0 or right.numel() == 0:
+    computes = getattr(_ACTIVE, "onednn", False) and _are_rows_and_a_matrix(left, right)
+    if not computes or not (left.is_cpu and right.is_cpu) or left.numel() == 0 or right.numel() == 0:
         return torch.matmul(left, right)
     needs_gradient = torch.is_grad_enabled() and (left.requires_grad or right.requires_grad)
     product: torch.Tensor = (_DifferentiableProduct.apply if needs_gradient else onednn_product)(left, right)

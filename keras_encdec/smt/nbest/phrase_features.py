@@ -114,12 +114,12 @@ def add_phrase_features(
 
     The phrases come from the list's segmentation field (Moses's `-include-segmentation-in-n-best`). If several lines of
     the table have the same pair of phrases without factors, the lines whose scores add up to `TranslationModel0` are
-    used. Without the field, the phrases are recovered: those of the table that form the hypothesis and
-    whose scores add up to `TranslationModel0`. If the list has `PhrasePenalty0` and `Distortion0`, the number of
-    phrases and the jumps between them must fit, too. A word without a phrase in the table may be copied, or dropped if
-    no hypothesis of its sentence has it (`-drop-unknown`), with all log-scores 0. ln of a score is at least -100, as in
-    Moses. Words are compared without factors and without Moses's escapes. See `find_segmentation` for the choice among
-    several segmentations.
+    used. Without the field, the phrases are recovered: those of the table that form the hypothesis and whose scores add
+    up to `TranslationModel0`. If the list has `PhrasePenalty0` and `Distortion0`, the number of phrases and the jumps
+    between them must fit, too. A word without a phrase in the table may be copied, or dropped if no hypothesis of its
+    sentence has it (`-drop-unknown`), with all log-scores 0. ln of a score is at least -100, as in Moses. Words are
+    compared without factors and without Moses's escapes. See `find_segmentation` for the choice among several
+    segmentations.
 
     Args:
         input: n-best list, plain or gzipped. "-" means standard input.
