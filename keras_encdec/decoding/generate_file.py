@@ -24,7 +24,7 @@ from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files, file_checksum
 from keras_encdec.runtime.input_lines import InputLines
-from keras_encdec.runtime.open_output import open_output
+from keras_encdec.runtime.open_output import open_outputs
 from keras_encdec.runtime.progress import Progress, ShardedFileSummary, counted
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult
@@ -134,7 +134,7 @@ def _generate_in_order(
     """Generates the targets from the first line to the last; `files` are those of the targets and the alignments."""
     with contextlib.ExitStack() as stack:
         lines = stack.enter_context(InputLines(input)) if input else None
-        outputs = [stack.enter_context(open_output(path)) for path in files]
+        outputs = stack.enter_context(open_outputs(files))
         start = time.monotonic()
         models = _opened(model_dirs, options)
         generator = FileGenerator(models, sampler, options, input)

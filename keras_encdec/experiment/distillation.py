@@ -1,6 +1,5 @@
 """Sequence-level knowledge distillation: a small model learns the translations of a large one or of an ensemble."""
 
-import contextlib
 import dataclasses
 import os
 import pathlib
@@ -37,7 +36,7 @@ from keras_encdec.model_average import average_models
 from keras_encdec.model_config import model_path
 from keras_encdec.runtime.files import as_result, check_can_be_read_again, check_lists, joined, remove
 from keras_encdec.runtime.input_lines import InputLines
-from keras_encdec.runtime.open_output import open_output, write_file
+from keras_encdec.runtime.open_output import open_output, open_outputs, write_file
 from keras_encdec.runtime.progress import Progress
 from keras_encdec.runtime.remote_folders import LocalFiles
 from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric, check_lines, read_text
@@ -390,16 +389,14 @@ def choose(
     metric = CorpusMetric("bleu", [references]) if keep == "closest" else None
     lines_of_sentence: list[int] = []
     closer, has_words = 0, False
-    with contextlib.ExitStack() as stack:
-        lines, file = stack.enter_context(InputLines(nbest)), stack.enter_context(open_output(output))
-        first_file = stack.enter_context(open_output(first)) if first else None
+    with InputLines(nbest) as lines, open_outputs([output, *([first] if first else [])]) as (file, *first_files):
         for sentence in hypotheses_by_sentence(lines):
             order = _order(sentence, metric, nbest)
             chosen = [sentence.hypotheses[index].parsed.hypothesis for index in order[:translations]]
             closer += int(order[0] > 0)
             has_words = has_words or any(set(split_tokens(hypothesis)) - {_UNKNOWN} for hypothesis in chosen)
             file.write(b"\n" * sentence.missing + b"".join(hypothesis + b"\n" for hypothesis in chosen))
-            if first_file:
+            for first_file in first_files:
                 first_file.write(b"\n" * sentence.missing + chosen[0] + b"\n")
             lines_of_sentence += [1] * sentence.missing + [len(chosen)]
     check_lines(nbest, len(lines_of_sentence), target, len(references))

@@ -5,7 +5,7 @@ import errno
 import io
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from isal import isal_zlib
@@ -49,17 +49,98 @@ def open_output(path: FilePath, keep: bool = True) -> Iterator[io.BufferedWriter
             reason.
         BrokenPipeError: if the reader of a pipe has closed it, as `| head` does.
     """
+    with open_outputs([path], keep) as (file,):
+        yield file
+
+
+@contextlib.contextmanager
+def open_outputs(paths: Iterable[FilePath], keep: bool = True) -> Iterator[list[io.BufferedWriter]]:
+    """Opens several files for writing as `open_output` does; none of them appears before all are on the disk.
+
+    Args:
+        paths: the files, or their URLs.
+        keep: see `open_output`.
+
+    Yields:
+        a list with a buffered binary file for each path.
+
+    Raises:
+        InputError: see `open_output`.
+        BrokenPipeError: see `open_output`.
+    """
+    with contextlib.ExitStack() as stack:
+        outputs = [stack.enter_context(_opened(path, keep)) for path in paths]
+        yield [output.writer for output in outputs]
+        for output in outputs:
+            output.complete()
+        for output in outputs:
+            output.appear()
+
+
+def write_file(path: FilePath, content: bytes) -> None:
+    """Writes a whole file, see `open_output`."""
+    write_files({path: content})
+
+
+def write_files(contents: Mapping[FilePath, bytes]) -> None:
+    """Writes whole files, which appear together, see `open_outputs`."""
+    with open_outputs(contents) as files:
+        for file, content in zip(files, contents.values(), strict=True):
+            file.write(content)
+
+
+class _Output:
+    """An output while it is written; a name that ends in .gz compresses it.
+
+    Args:
+        raw: stream of the bytes as they are stored.
+        path: the name of the output.
+        store: makes the bytes that `raw` was given safe, without the name of the output. Optional.
+        appear: gives the output its name. Optional.
+    """
+
+    def __init__(
+        self,
+        raw: io.RawIOBase,
+        path: str,
+        store: Callable[[], object] = lambda: None,
+        appear: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._raw, self._store, self.appear = raw, store, appear
+        self._compressed = GzipStream(raw) if path.endswith(".gz") else None
+        self.writer: io.BufferedWriter = io.BufferedWriter(self._compressed or raw, _BLOCK)
+
+    def complete(self) -> None:
+        """Stores all that was written."""
+        self.writer.flush()
+        if self._compressed:
+            self._compressed.finish()
+        self.writer.detach()
+        self._store()
+
+    def close(self) -> None:
+        """Closes the streams. What the buffer of an incomplete output still holds is dropped."""
+        self._raw.close()
+        if self._compressed:
+            self._compressed.close()
+
+
+@contextlib.contextmanager
+def _opened(path: FilePath, keep: bool) -> Iterator[_Output]:
+    """Opens one output; at the end of the block, what has not appeared is removed."""
     check_path(path, "a file to write")
     path = os.fspath(path)
     check_compression(path)
-    if is_url(path):
-        with _open_remote_output(path, keep) as writer:
-            yield writer
-        return
+    with contextlib.closing(_remote_output(path, keep)) if is_url(path) else _local_output(path, keep) as output:
+        yield output
+
+
+@contextlib.contextmanager
+def _local_output(path: str, keep: bool) -> Iterator[_Output]:
     if path == STANDARD_STREAM:
         path = STANDARD_OUTPUT
     # A symbolic link is kept: the file that it points to is replaced.
-    final, temporary = os.path.realpath(path), None
+    final = os.path.realpath(path)
     with contextlib.ExitStack() as stack:
         with explained(path, "to write a file"):
             mode = stat.S_IFREG
@@ -67,6 +148,7 @@ def open_output(path: FilePath, keep: bool = True) -> Iterator[io.BufferedWriter
                 mode = os.stat(path).st_mode
             if stat.S_ISDIR(mode) or not os.path.basename(path):
                 raise IsADirectoryError(errno.EISDIR, "Is a directory")
+            temporary = None
             if path == STANDARD_OUTPUT and keep:
                 # Not opened by name: if the shell redirects the output to a file, that file would be replaced.
                 descriptor = os.dup(1)
@@ -74,61 +156,37 @@ def open_output(path: FilePath, keep: bool = True) -> Iterator[io.BufferedWriter
                 temporary, descriptor = stack.enter_context(temporary_beside(final))
             else:
                 descriptor = os.open(path if keep else os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-        raw = stack.enter_context(contextlib.closing(OutputFile(descriptor, path)))
-        with _buffered(raw, path) as writer:
-            yield writer
-        if temporary:
+        raw = OutputFile(descriptor, path)
+        if temporary is None:
+            yield stack.enter_context(contextlib.closing(_Output(raw, path)))
+            return
+
+        def store() -> None:
             with explained(path, "to write"):
                 os.fsync(descriptor)
                 raw.close()
-                if keep:
+
+        def appear() -> None:
+            if keep:
+                with explained(path, "to write"):
                     os.replace(temporary, final)
 
-
-def write_file(path: FilePath, content: bytes) -> None:
-    """Writes a whole file, see `open_output`."""
-    with open_output(path) as file:
-        file.write(content)
-
-
-@contextlib.contextmanager
-def _buffered(raw: io.RawIOBase, path: str) -> Iterator[io.BufferedWriter]:
-    """Yields a buffered writer to a stream, which compresses if the path ends in .gz. At the end, all is written."""
-    with contextlib.ExitStack() as stack:
-        # The stream is closed even after a failure, so that data left in the writer's buffer are dropped.
-        compressed = GzipStream(raw) if path.endswith(".gz") else None
-        if compressed:
-            stack.enter_context(contextlib.closing(compressed))
-        writer: io.BufferedWriter = io.BufferedWriter(compressed or raw, _BLOCK)
-        try:
-            yield writer
-        except BaseException:
-            raw.close()
-            raise
-        writer.flush()
-        if compressed:
-            compressed.finish()
-        writer.detach()
+        yield stack.enter_context(contextlib.closing(_Output(raw, path, store, appear)))
 
 
 # Remote folders to which this process has written.
 _writable: set[str] = set()
 
 
-@contextlib.contextmanager
-def _open_remote_output(url: str, keep: bool) -> Iterator[io.BufferedWriter]:
+def _remote_output(url: str, keep: bool) -> _Output:
     folder = url.rpartition("/")[0]
     if folder not in _writable:
         check_remote_writable(url)
         _writable.add(folder)
     if not keep:
-        with open(os.devnull, "wb") as file:
-            yield file
-        return
-    with contextlib.closing(RemoteOutput(url)) as raw:
-        with _buffered(raw, url) as writer:
-            yield writer
-        raw.commit()
+        return _Output(io.FileIO(os.devnull, "wb"), url)
+    raw = RemoteOutput(url)
+    return _Output(raw, url, appear=raw.commit)
 
 
 class GzipStream(io.RawIOBase):

@@ -13,7 +13,7 @@ from keras_encdec.errors import FilePath, InputError
 from keras_encdec.runtime.engines import Engine, WorkOpener
 from keras_encdec.runtime.files import is_stream, is_url
 from keras_encdec.runtime.input_lines import InputLines
-from keras_encdec.runtime.open_output import STANDARD_OUTPUT, open_output
+from keras_encdec.runtime.open_output import STANDARD_OUTPUT, open_output, open_outputs
 from keras_encdec.runtime.progress import Progress
 from keras_encdec.runtime.settings_files import Json
 from keras_encdec.runtime.shard_folder import ShardFolder
@@ -68,7 +68,7 @@ def run_in_shards(
     engine: Engine,
     opener: WorkOpener,
     prepare: Callable[[Shard], object] = lambda shard: None,
-    finish: Callable[[contextlib.ExitStack], object] = lambda outputs: None,
+    others: Callable[[], Mapping[FilePath, bytes]] = dict,
     join: Callable[[ShardFolder, int], object] | None = None,
     check: Callable[[dict[str, Json]], object] = lambda counts: None,
     progress: Callable[[InputLines], Progress] = Progress,
@@ -82,10 +82,10 @@ def run_in_shards(
         opener: WorkOpener.
         prepare: function that is called with the first shard before the work begins, and returns the `context` of all
             shards. Defaults to no context.
-        finish: function that is called with an ExitStack, in which it opens further outputs and writes them, before any
-            output appears. Defaults to no further outputs.
+        others: function that returns the contents of further outputs by their names; all outputs appear together.
+            Defaults to no further outputs.
         join: function that is called with the ShardFolder and the number of shards, all done, and writes the outputs.
-            Defaults to `None`: the parts of the shards one after another, and then what `finish` writes.
+            Defaults to `None`: the parts of the shards one after another, and what `others` returns.
         check: see `do_missing`. Defaults to no check.
         progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         show: function that is called with a sentence for the user: the disk space that the job needs. Optional.
@@ -119,9 +119,11 @@ def run_in_shards(
         if join:
             join(folder, number)
         else:
-            with contextlib.ExitStack() as outputs:
-                folder.join([outputs.enter_context(open_output(path)) for path in job.outputs], number)
-                finish(outputs)
+            contents = others()
+            with open_outputs([*job.outputs, *contents]) as files:
+                folder.join(files[: len(job.outputs)], number)
+                for file, content in zip(files[len(job.outputs) :], contents.values(), strict=True):
+                    file.write(content)
         counts = [folder.done[i]["counts"] for i in range(number)]
         folder.remove()
     return ShardedRun(written, counts)

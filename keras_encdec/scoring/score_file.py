@@ -1,15 +1,14 @@
 """Writes a copy of a file with a model's scores."""
 
-import contextlib
 import dataclasses
 import itertools
 import os
 from collections.abc import Callable, Sequence
-from typing import BinaryIO
 
-from keras_encdec.formats import Column, FilePath, InputLines, Record, open_output, pair_format
+from keras_encdec.formats import Column, FilePath, InputLines, Record, pair_format
 from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.runtime.files import check_distinct_files
+from keras_encdec.runtime.open_output import open_outputs
 from keras_encdec.runtime.progress import Progress, ShardedFileSummary, counted
 from keras_encdec.scoring.pair_scorer import NgramCounts, UnknownWords
 from keras_encdec.scoring.record_scorer import scored_windows, write_scores
@@ -150,22 +149,19 @@ def _score_in_order(
 ) -> WrittenScores:
     """Scores the file from its first line to its last; all outputs appear when they are complete."""
     known = pair_format(options.format)
+    outputs = [output, *([options.alignments] if options.alignments else [])]
+    ini_outputs = [options.moses_ini_out] if options.moses_ini_out else []
     with (
         known.open_reader(input, options.source, options.encoding, options.on_error) as reader,
-        contextlib.ExitStack() as outputs,
+        open_outputs([*outputs, *ini_outputs], keep=not options.dry_run) as files,
     ):
-
-        def opened(path: FilePath) -> BinaryIO:
-            return outputs.enter_context(open_output(path, keep=not options.dry_run))
-
-        files = [opened(output), *([opened(options.alignments)] if options.alignments else [])]
-        ini_file = opened(options.moses_ini_out) if options.moses_ini_out else None
         read = scored_windows(reader, options, columns)
         first = next(read)
         # Reads the other inputs first, so that their errors appear before hours of scoring.
         ini, notices = scored_ini(reader)
-        if ini_file:
-            ini_file.write(ini)
+        for file in files[len(outputs) :]:
+            file.write(ini)
         scorers = open_scorers(options, models)
-        written, counts = write_scores(reader, itertools.chain([first], read), files, scorers, options, progress)
+        windows, score_files = itertools.chain([first], read), files[: len(outputs)]
+        written, counts = write_scores(reader, windows, score_files, scorers, options, progress)
     return WrittenScores(written, counts, notices)

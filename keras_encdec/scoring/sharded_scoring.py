@@ -148,7 +148,7 @@ def score_in_shards(
     )
     steps = _Steps(options, sentences, columns, scored_ini)
     run = run_in_shards(
-        job, options.open_engine(), work, steps.prepare, steps.finish, check=steps.check, progress=progress, show=show
+        job, options.open_engine(), work, steps.prepare, steps.others, check=steps.check, progress=progress, show=show
     )
     assert steps.counts is not None  # empty files are refused, so that there is a shard
     return WrittenScores(run.written, steps.counts, steps.notices)
@@ -193,10 +193,9 @@ class _Steps:
         for words in self.counts.unknown_words:
             self._options.check_unknown(words.side, words.words, words.unknown)
 
-    def finish(self, outputs: contextlib.ExitStack) -> None:
-        """Writes the new moses.ini."""
-        if self._options.moses_ini_out:
-            outputs.enter_context(open_output(self._options.moses_ini_out)).write(self._ini)
+    def others(self) -> dict[FilePath, bytes]:
+        """Returns the new moses.ini, if it is written, by its name."""
+        return {self._options.moses_ini_out: self._ini} if self._options.moses_ini_out else {}
 
 
 def _directories(models: Sequence[ModelOrPath]) -> list[ModelDirectory]:

@@ -13,10 +13,11 @@ from typing import BinaryIO
 import numpy as np
 
 from keras_encdec.backend.startup import KerasWork, software
-from keras_encdec.formats import FilePath, InputLines, Record, open_output
+from keras_encdec.formats import FilePath, InputLines, Record
 from keras_encdec.formats.plain_text import append_columns
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.files import absolute, check_distinct_files, file_checksum, is_file
+from keras_encdec.runtime.open_output import open_outputs
 from keras_encdec.runtime.progress import Progress, ShardedFileSummary, counted
 from keras_encdec.runtime.shard_folder import ShardFolder
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
@@ -164,11 +165,10 @@ def _write(
     progress: Callable[[InputLines], Progress],
 ) -> SelectionSummary:
     """Reads the pairs, writes their scores, and selects; `scored` yields Windows with scores, see `score_rows`."""
-    with contextlib.ExitStack() as stack:
-        paths = files.output, files.source_output, files.scores
-        file, source_file, score_file = [
-            None if path is None else stack.enter_context(open_output(path)) for path in paths
-        ]
+    paths = files.output, files.source_output, files.scores
+    with open_outputs([path for path in paths if path is not None]) as opened:
+        outputs = iter(opened)
+        file, source_file, score_file = [None if path is None else next(outputs) for path in paths]
         candidates, collected = PairFilter(options.max_tokens, options.deduplicate), array("d")
         with files.open_reader(options) as reader, progress(reader.lines) as done:
             for window, rows in scored(candidates.windows(reader)):
@@ -182,9 +182,6 @@ def _write(
         for path, written in ((files.input, file), (files.source, source_file)):
             if path is not None and written:
                 _write_selected(path, written, selected)
-        for written in (file, source_file, score_file):
-            if written:
-                written.flush()  # before any of the files appears: the disk may be full
     return SelectionSummary(
         int(selected.sum()),
         done.seconds,

@@ -13,7 +13,7 @@ from numbered_lines import numbered_lines
 from keras_encdec.errors import InputError
 from keras_encdec.runtime.files import check_writable
 from keras_encdec.runtime.input_lines import InputLines
-from keras_encdec.runtime.open_output import open_output
+from keras_encdec.runtime.open_output import open_output, open_outputs
 
 
 @contextlib.contextmanager
@@ -186,6 +186,18 @@ def test_a_full_disk_is_reported_and_left_clean(small_disk, name, size):
     full = f"{small_disk}/{name}: {FULL}"
     assert str(caught.value) == (full if size > 200_000 else "this fitted.")
     assert os.listdir(small_disk) == [name] and (small_disk / name).read_bytes() == b"as it was"
+
+
+@pytest.mark.parametrize("name", ["out", "out.gz"])
+def test_no_output_appears_if_the_disk_is_full_for_another(small_disk, tmp_path, name):
+    (small_disk / "other").write_bytes(b"x" * 190_000)
+    first, last = tmp_path / "first", tmp_path / "last.gz"
+    first.write_bytes(b"as it was")
+    with pytest.raises(InputError) as caught, open_outputs([first, small_disk / name, last]) as files:
+        for file in files:
+            file.write(os.urandom(20_000))  # stays in the buffer until the end
+    assert str(caught.value) == f"{small_disk}/{name}: {FULL}"
+    assert os.listdir(small_disk) == ["other"] and first.read_bytes() == b"as it was" and not last.exists()
 
 
 def test_a_full_device_is_reported():

@@ -13,7 +13,7 @@ from keras_encdec.formats import FilePath, open_output, read_nbest_weights
 from keras_encdec.formats.feature_weights import Weights, check_weights, weights_text
 from keras_encdec.formats.moses_ini import read_moses_ini, replace_moses_weights
 from keras_encdec.runtime.files import check_can_be_read_again, check_distinct_files, check_lists, is_url, joined
-from keras_encdec.runtime.open_output import write_file
+from keras_encdec.runtime.open_output import write_files
 from keras_encdec.runtime.progress import counted
 from keras_encdec.runtime.unfinished import new_folder
 from keras_encdec.smt.evaluation.corpus_metric import TOKENIZERS, Array, CorpusMetric, read_references
@@ -213,8 +213,7 @@ class _Outputs:
         if options.all_weights_out is not None:
             folder = options.all_weights_out
             texts |= {joined(folder, f"weights.{tuned.seed}"): _text(tuning, tuned) for tuned in tuning.tuned}
-        for path, text in texts.items():
-            write_file(path, text.encode("utf-8", "surrogateescape"))
+        write_files({path: text.encode("utf-8", "surrogateescape") for path, text in texts.items()})
 
 
 def _initial_weights(
