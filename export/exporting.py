@@ -159,7 +159,8 @@ def _tensorflow_errors_explained(export_dir: str | os.PathLike[str]) -> Iterator
                 if os.strerror(number) in error.message:  # all that TensorFlow keeps of the system's error
                     raise OSError(number, error.message) from error
         remedy = "if the disk is not full and the path can be written, report this as an error of keras-encdec"
-        raise InputError(f"could not be written ({error.message.splitlines()[0]})", "", remedy, export_dir) from error
+        found = f"found that writing failed ({error.message.splitlines()[0]})"
+        raise InputError(found, "", remedy, export_dir) from error
 
 
 # A few pairs detect a wrong graph or wrong weights. `verify_export` compares a thousand.

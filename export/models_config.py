@@ -68,7 +68,8 @@ class ModelsConfig:
             remedy = "correct it, or remove it: the next export writes a new one"
             raise InputError(f"found a file that cannot be parsed ({error})", expected, remedy, self._path) from None
         except OSError as error:
-            raise InputError(f"could not be read ({error.strerror})", "", "check --export_dir", self._path) from None
+            found, expected = f"found a file that cannot be read ({error.strerror})", "expected a text file"
+            raise InputError(found, expected, "check --export_dir", self._path) from None
         if self._file.WhichOneof("config") == "custom_model_config":
             raise InputError(
                 "found a custom_model_config", "expected a model_config_list", "remove the file", self._path

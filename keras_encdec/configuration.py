@@ -57,10 +57,14 @@ class ConfigurationError(ValueError):
         return type(self), (self._sentence, *self._values)
 
 
+class UnknownChoiceError(ConfigurationError):
+    """Error about a value that is not one of the choices, which registered names may extend."""
+
+
 def check_choice(name: str, value: object, choices: Collection[str]) -> None:
-    """Raises ConfigurationError for a value of the argument `name` that is not one of the choices."""
+    """Raises UnknownChoiceError for a value of the argument `name` that is not one of the choices."""
     if value not in choices:
-        raise ConfigurationError(f"found {{{name}}}=%r, expected one of %s", value, ", ".join(choices))
+        raise UnknownChoiceError(f"found {{{name}}}=%r, expected one of %s", value, ", ".join(choices))
 
 
 #: The type of a hyper-parameter's values.
@@ -147,7 +151,8 @@ class Hyperparameter:
             fits = self._fits(checked, self.type)
         if not fits:
             shown = _cut(repr(value), _MAX_VALUE_LENGTH)
-            raise ConfigurationError(f"found {{{self.name}}}=%s, expected %s", shown, self.expectation)
+            kind = UnknownChoiceError if self.choices else ConfigurationError
+            raise kind(f"found {{{self.name}}}=%s, expected %s", shown, self.expectation)
         return checked
 
     def _fits(self, value: Any, kind: Kind) -> bool:

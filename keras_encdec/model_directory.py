@@ -17,7 +17,7 @@ from keras import ops
 from keras_encdec import __version__
 from keras_encdec.architectures.architecture_registry import architecture
 from keras_encdec.backend.devices import keep_tensorflow_off_the_gpu
-from keras_encdec.configuration import ConfigurationError
+from keras_encdec.configuration import UnknownChoiceError
 from keras_encdec.errors import FilePath, InputError, explained
 from keras_encdec.formats import model_words
 from keras_encdec.formats.fields import check_texts
@@ -263,7 +263,7 @@ def load_model(path: str | os.PathLike, compiled: bool = False) -> TranslationMo
             with explained(tempfile.gettempdir(), f"to expand the weights of {path}, a pruned model"):
                 raise
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        if isinstance(error, ConfigurationError) or reason.startswith("Could not locate class"):
+        if isinstance(error, UnknownChoiceError) or reason.startswith("Could not locate class"):
             raise InputError(
                 f"found a model that cannot be built here ({reason.partition('. Make sure')[0]})",
                 "expected classes, cells and attentions that are registered",

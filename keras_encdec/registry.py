@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from keras_encdec.configuration import ConfigurationError
+from keras_encdec.configuration import UnknownChoiceError
 
 Entry = TypeVar("Entry")
 
@@ -28,7 +28,7 @@ class Registry(Mapping[str, Entry]):
     >>> tokenizers.find("words")
     Traceback (most recent call last):
         ...
-    keras_encdec.configuration.ConfigurationError: found tokenizer='words', expected one of spaces
+    keras_encdec.configuration.UnknownChoiceError: found tokenizer='words', expected one of spaces
     """
 
     def __init__(
@@ -113,10 +113,10 @@ class Registry(Mapping[str, Entry]):
             name: str. A value of another type, which a settings file may contain, is treated as an unknown name.
 
         Raises:
-            ConfigurationError: a ValueError, for an unknown name. It lists the names that can be chosen.
+            UnknownChoiceError: a ValueError, for an unknown name. It lists the names that can be chosen.
         """
         if not isinstance(name, str) or name not in self._entries:
-            raise ConfigurationError(f"found {{{self._kind}}}=%r, expected one of %s", name, ", ".join(self.choices))
+            raise UnknownChoiceError(f"found {{{self._kind}}}=%r, expected one of %s", name, ", ".join(self.choices))
         return self._entries[name]
 
     def __getitem__(self, name: str) -> Entry:

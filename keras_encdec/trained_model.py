@@ -288,18 +288,21 @@ def check_ensemble(models: Sequence[KnownModel]) -> None:
     """
     first, *others = models
     for other in others:
-        for name, first_value, other_value in (
-            ("direction", first.reverse, other.reverse),
-            ("source vocabulary", first.source_vocabulary.words, other.source_vocabulary.words),
-            ("target vocabulary", first.target_vocabulary.words, other.target_vocabulary.words),
-            ("set of source characters", _characters(first.source_vocabulary), _characters(other.source_vocabulary)),
-            ("set of target characters", _characters(first.target_vocabulary), _characters(other.target_vocabulary)),
-            ("tokenization", first.tokenization, other.tokenization),
+        for name, flags, value in (
+            ("direction", "--reverse", lambda model: model.reverse),
+            ("source vocabulary", "--shortlist", lambda model: model.source_vocabulary.words),
+            ("target vocabulary", "--shortlist", lambda model: model.target_vocabulary.words),
+            ("set of source characters", _CHARACTER_FLAGS, lambda model: _characters(model.source_vocabulary)),
+            ("set of target characters", _CHARACTER_FLAGS, lambda model: _characters(model.target_vocabulary)),
+            ("tokenization", "--tokenize and --lowercase", lambda model: model.tokenization),
         ):
-            if first_value != other_value:
+            if value(first) != value(other):
                 found = f"found a different {name} from that of {first.path}"
                 expected = "expected the same in all models that are used together"
-                raise InputError(found, expected, "train them on the same data with the same --shortlist", other.path)
+                raise InputError(found, expected, f"train them on the same data, with equal {flags}", other.path)
+
+
+_CHARACTER_FLAGS = "--characters and --character_shortlist"
 
 
 def _characters(vocabulary: Vocabulary) -> list[str] | None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import toy_models
 
-from keras_encdec import model_directory
+from keras_encdec import __version__, model_directory
 from keras_encdec.backend import devices
 from keras_encdec.data import pad
 from keras_encdec.decoding import Generator, TextGenerator
@@ -378,6 +378,18 @@ def test_weights_of_another_model(model):
     )
 
 
+def changed_model(folder, replaced):
+    """Returns the path of a model whose config has another text in place of one of its own."""
+    path = toy_models.save_model(folder / "model", SOURCE, TARGET, cell="gru", layers=1)
+    with zipfile.ZipFile(path / "best.keras") as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    members["config.json"] = members["config.json"].replace(*(text.encode() for text in replaced))
+    with zipfile.ZipFile(path / "own.keras", "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return path / "own.keras"
+
+
 @pytest.mark.parametrize(
     "own, found",
     [
@@ -387,18 +399,23 @@ def test_weights_of_another_model(model):
 )
 def test_a_model_whose_parts_are_not_registered_here(tmp_path, own, found):
     """As that of a user whose program does not import the module of the cell or of the class."""
-    path = toy_models.save_model(tmp_path / "model", SOURCE, TARGET, cell="gru", layers=1)
-    with zipfile.ZipFile(path / "best.keras") as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    members["config.json"] = members["config.json"].replace(*(text.encode() for text in own))
-    with zipfile.ZipFile(path / "own.keras", "w") as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
+    path = changed_model(tmp_path, own)
     with pytest.raises(InputError) as caught:
-        load_model(path / "own.keras")
+        load_model(path)
     assert str(caught.value) == (
-        f"{path}/own.keras: found a model that cannot be built here ({found}), expected classes, cells and attentions "
+        f"{path}: found a model that cannot be built here ({found}), expected classes, cells and attentions "
         "that are registered; in your own program, import the module that registers yours before you load the model."
+    )
+
+
+def test_a_damaged_setting_of_a_model(tmp_path):
+    path = changed_model(tmp_path, ('"layers": 1', '"layers": -1'))
+    with pytest.raises(InputError) as caught:
+        load_model(path)
+    assert str(caught.value) == (
+        f"{path}: found a file that cannot be loaded (found layers=-1, expected a whole number, 1 or more), "
+        f"expected weights saved by keras-encdec {__version__}; "
+        "train the model again, or copy it again from where it worked."
     )
 
 

@@ -140,9 +140,8 @@ def save_model(folder: pathlib.Path, name: str, model: keras.Model, progress: Pr
             flush_to_disk(folder)
     except OSError as error:
         again = "continue with --resume" if checkpoints_in(folder) else "train again"
-        raise InputError(
-            f"could not be written ({error.strerror or error})", remedy=f"free space, then {again}", path=folder / name
-        ) from error
+        found = f"found that writing failed ({error.strerror or error})"
+        raise InputError(found, remedy=f"free space, then {again}", path=folder / name) from error
     finally:
         partial.unlink(missing_ok=True)
 

@@ -174,7 +174,7 @@ def test_a_full_disk_is_an_error(tsv, disk):
     with pytest.raises(InputError, match=f"{tiny}/m/prepared: found the disk full.*free space"):
         train_tiny(tsv, tiny / "m", **settings)
     assert os.listdir(tiny) == []
-    expected = "could not be written .No space left on device.; free space, then train again"
+    expected = "found that writing failed .No space left on device.; free space, then train again"
     with pytest.raises(InputError, match=f"{small}/m/last.keras: {expected}"):
         train_tiny(tsv, small / "m", **settings)
     assert not list((small / "m").glob(".partial*")) and not (small / "m" / "last.keras").exists()
