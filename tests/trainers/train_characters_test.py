@@ -100,7 +100,7 @@ def test_from_text_to_scores_and_targets(corpus, eager, uncompiled):
 def check_report_and_page(corpus, directory):
     with undrawn():
         summary = report(directory, corpus / "report", source=corpus / "source", target=corpus / "target")
-    assert {"rare-words", "spelt-words"} <= set(summary.sections)
+    assert {"rare-words", "spelled-words"} <= set(summary.sections)
     assert all("no installed font" in notice for notice in summary.notices)  # Japanese characters are in a figure
     rare = (corpus / "report" / "tables" / "rare_words.tsv").read_text(encoding="utf-8").splitlines()
     assert rare[0] == "rare word\trank\tneighbour\tis rare\tcosine" and rare[1].startswith("word")

@@ -160,4 +160,4 @@ def spelled_words_section(words: Sequence[SpelledWord]) -> Section:
         table_=Table("Spelled words, new words first", header, rows[:SHOWN_SPELLED]),
     )
     title = "Words that were spelled"
-    return Section("spelt-words", title, body, {"spelt_words": Table(title, header, rows)})
+    return Section("spelled-words", title, body, {"spelled_words": Table(title, header, rows)})
