@@ -1,9 +1,11 @@
-"""Compares float32 matrix products of PyTorch, which MKL computes, with those of oneDNN, on one core.
+"""Compares matrix products of PyTorch, which MKL computes, with those of oneDNN, on one core.
 
     KERAS_BACKEND=torch python benchmarks/products.py
 
-Prints the time of oneDNN divided by that of MKL for the product of rows and a matrix and for both of its gradients, and
-the geometric mean of each. `keras_encdec/backend/torch_products.py` chooses between the two by the processor's maker.
+Prints the time of oneDNN divided by that of MKL for the product of rows and a matrix and for both of its gradients, in
+float32. `keras_encdec/backend/torch_products.py` chooses between the two by the processor's maker. Then, in float32 and
+bfloat16, the time of a product with a packed matrix divided by that of oneDNN with the matrix as it is. The last line
+has the geometric means.
 """
 
 import functools
@@ -12,7 +14,7 @@ import time
 
 import torch
 
-from keras_encdec.backend.torch_products import onednn_product
+from keras_encdec.backend.torch_products import can_pack, onednn_product, packed_matrix, packed_product
 
 # Rows, inner dimension and columns: of a search, of scoring and of training, with the published and with small sizes.
 SHAPES = (
@@ -29,9 +31,9 @@ SHAPES = (
 REPEATS = 30
 
 
-def ratio(left, right):
-    """Times both products in turn; returns the least time with oneDNN by that with MKL."""
-    products = functools.partial(torch.matmul, left, right), functools.partial(onednn_product, left, right)
+def ratio(first, second):
+    """Times two functions in turn; returns the least time of the second divided by that of the first."""
+    products = first, second
     seconds = [float("inf")] * 2
     for _ in range(REPEATS):
         for number, product in enumerate(products):
@@ -41,17 +43,32 @@ def ratio(left, right):
     return seconds[1] / seconds[0]
 
 
+def compared(left, right):
+    """Returns the time of a product by oneDNN divided by that by MKL."""
+    return ratio(functools.partial(torch.matmul, left, right), functools.partial(onednn_product, left, right))
+
+
+def packed(rows, matrix, dtype):
+    """Returns the time of a product with a packed matrix divided by that with the matrix itself."""
+    rows, matrix = rows.to(dtype), matrix.to(dtype)
+    pack = packed_matrix(matrix)
+    return ratio(functools.partial(onednn_product, rows, matrix), functools.partial(packed_product, rows, pack))
+
+
 def main():
     """Prints a line for each shape, and the means."""
     torch.set_num_threads(1)
-    print("rows x inner x columns     product  of rows  of matrix")
+    dtypes = [dtype for dtype in (torch.float32, torch.bfloat16) if can_pack(dtype)]
+    names = ["product", "of rows", "of matrix", *(f"packed {dtype}".replace("torch.", "") for dtype in dtypes)]
+    print("rows x inner x columns  " + "".join(f"{name:>17}" for name in names))
     ratios = []
     with torch.inference_mode():
         for rows, inner, columns in SHAPES:
             x, w, g = torch.randn(rows, inner), torch.randn(inner, columns), torch.randn(rows, columns)
-            ratios.append((ratio(x, w), ratio(g, w.t()), ratio(x.t(), g)))
-            print(f"{f'{rows} x {inner} x {columns}':24}" + "".join(f"{each:10.2f}" for each in ratios[-1]))
-    print(f"{'mean':24}" + "".join(f"{statistics.geometric_mean(each):10.2f}" for each in zip(*ratios, strict=True)))
+            of_dtypes = [packed(x, w, dtype) for dtype in dtypes]
+            ratios.append((compared(x, w), compared(g, w.t()), compared(x.t(), g), *of_dtypes))
+            print(f"{f'{rows} x {inner} x {columns}':24}" + "".join(f"{each:17.2f}" for each in ratios[-1]))
+    print(f"{'mean':24}" + "".join(f"{statistics.geometric_mean(each):17.2f}" for each in zip(*ratios, strict=True)))
 
 
 if __name__ == "__main__":

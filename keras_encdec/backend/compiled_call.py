@@ -1,6 +1,7 @@
 """Compiled calls of a layer or a function without gradients, and when to shrink a batch."""
 
 import collections
+import concurrent.futures
 import contextlib
 import functools
 import gc
@@ -9,7 +10,7 @@ from collections.abc import Callable, Hashable
 
 import keras
 
-from keras_encdec.backend.devices import backend_name, on_cpu
+from keras_encdec.backend.devices import backend_name, on_cpu, xla_on_cpu
 from keras_encdec.backend.types import Structure, Tensor
 from keras_encdec.configuration import ConfigurationError
 
@@ -52,6 +53,43 @@ def compiled_call(layer: keras.layers.Layer) -> Callable[..., Structure]:
             return outputs
 
     return call
+
+
+# More threads would take more memory, as each computes a batch of its own.
+MAX_CALL_THREADS = 4
+
+
+def call_threads() -> tuple[concurrent.futures.ThreadPoolExecutor, int]:
+    """Returns an executor for compiled calls, several of which compute at the same time, and the number of its threads.
+
+    On a CPU, XLA has two: one call computes while the other waits for memory. With PyTorch, up to four threads share
+    the processors: what a call does between its products is too little to be divided. On a GPU, there is one.
+    """
+    if not on_cpu() or xla_on_cpu():
+        number = 2 if on_cpu() else 1
+        return concurrent.futures.ThreadPoolExecutor(number), number
+    import torch
+
+    processors = torch.get_num_threads()
+    number = min(processors, MAX_CALL_THREADS)
+    share = processors // number
+    return concurrent.futures.ThreadPoolExecutor(number, initializer=_use, initargs=(share, processors)), number
+
+
+_SETTING = threading.Lock()
+
+
+def _use(processors: int, others: int) -> None:
+    """Makes PyTorch use a number of processors in this thread, and another in threads that begin to use PyTorch."""
+    import torch
+
+    # When a thread first asks for the number or computes, it gets the last number that was set in any thread.
+    with _SETTING:
+        torch.get_num_threads()
+        torch.set_num_threads(processors)
+        thread = threading.Thread(target=torch.set_num_threads, args=(others,))
+        thread.start()
+        thread.join()
 
 
 class LayerFunction(keras.layers.Layer):
@@ -133,17 +171,20 @@ def _with_jax(layer: keras.layers.Layer) -> Compiler:
 def _with_torch(layer: keras.layers.Layer) -> Compiler:
     import torch
 
-    from keras_encdec.backend.torch_products import Int8Products, onednn_matmul
+    from keras_encdec.backend.torch_products import Int8Products, PackedMatrices, onednn_matmul
 
     @functools.cache  # at the first call, `compute_in_int8` has marked the layer's weights
-    def int8_products() -> Int8Products | None:
-        return Int8Products(layer) if any(getattr(weight, "in_int8", False) for weight in layer.variables) else None
+    def products() -> Callable[[], contextlib.AbstractContextManager]:
+        if any(getattr(weight, "in_int8", False) for weight in layer.variables):
+            int8_products = Int8Products(layer)
+            return lambda: int8_products
+        return functools.partial(onednn_matmul, PackedMatrices(layer))
 
     def compiler(inputs: Structure, leaves: list[Tensor]) -> Callable[[list[Tensor]], Structure]:
         structure = keras.tree.map_structure(lambda _: 0, inputs)
 
         def call(leaves: list[Tensor]) -> Structure:
-            with torch.inference_mode(), int8_products() or onednn_matmul():
+            with torch.inference_mode(), products()():
                 outputs = layer(*keras.tree.pack_sequence_as(structure, leaves))
             # PyTorch's tree functions leave reference cycles that hold the tensors of the call, often many megabytes.
             # Python collects cycles by the number of objects, and commands make it collect rarely: too late for these.

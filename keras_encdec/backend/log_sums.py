@@ -87,6 +87,8 @@ def _torch_function(parts: list[tuple[Tensor, Tensor]], width: int) -> Callable[
     """
     import torch
 
+    from keras_encdec.backend.torch_products import product_with
+
     if _has_int8_products():
         # As a row of the matrix, the bias would be rounded to 8 bits with the rest of its column: it is added instead.
         scaled = [(m * LOG2_E, b * LOG2_E) for m, b in parts]
@@ -99,14 +101,13 @@ def _torch_function(parts: list[tuple[Tensor, Tensor]], width: int) -> Callable[
     # Products in low precision are fastest when the inner dimension is a multiple of 8.
     rank = parts[0][0].shape[0]
     rows = -(rank + 1) % 8
-    matrices = [torch.cat([m, b[None], m.new_zeros(rows, width)]).contiguous() for m, b in parts]
+    products = [product_with(torch.cat([m, b[None], m.new_zeros(rows, width)])) for m, b in parts]
 
     def function(features: Tensor) -> Tensor:
         row = torch.nn.functional.pad(features, (0, 1 + rows), value=1.0)
         total: Tensor = 0.0
-        for matrix in matrices:
-            logits = matmul(row, matrix).float()
-            total = total + logits.mul_(LOG2_E).exp2_().sum(-1)
+        for product in products:
+            total = total + product(row).float().mul_(LOG2_E).exp2_().sum(-1)
         return total.log()
 
     return function

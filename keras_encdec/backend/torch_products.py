@@ -1,4 +1,4 @@
-"""Matrix products of PyTorch on a CPU: of factors rounded to 8 bits, or computed by oneDNN.
+"""Matrix products of PyTorch on a CPU: of factors rounded to 8 bits, or computed by oneDNN, with packed weights.
 
 This module imports torch. Only functions that run under PyTorch import it.
 """
@@ -8,7 +8,7 @@ import functools
 import platform
 import threading
 from collections.abc import Callable, Hashable, Iterator
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import keras
 import torch
@@ -16,6 +16,8 @@ from torch.autograd.function import once_differentiable
 from torch.overrides import TorchFunctionMode
 
 from keras_encdec.backend.devices import is_from_intel
+
+Result = TypeVar("Result")
 
 _PRODUCTS = {torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__}
 # A matrix with fewer columns, such as an attention vector, stays as it is.
@@ -57,6 +59,31 @@ def _are_rows_and_a_matrix(rows: object, matrix: object) -> bool:
     )
 
 
+class ParameterCache(Generic[Result]):
+    """Keeps what is computed from the matrices of a layer, until they change.
+
+    Args:
+        layer: keras.layers.Layer, whose variables or views of them are the matrices.
+        compute: function of a matrix.
+    """
+
+    def __init__(self, layer: keras.layers.Layer, compute: Callable[[torch.Tensor], Result]) -> None:
+        self._storages = {variable.value.untyped_storage().data_ptr() for variable in layer.variables}
+        self._compute = compute
+        # The matrix is kept with its result, so that no other matrix can get its address.
+        self._results: dict[Hashable, tuple[torch.Tensor, int, Result]] = {}
+
+    def get(self, matrix: torch.Tensor) -> Result | None:
+        """Returns the result for a matrix; `None` if it is not one of the layer."""
+        key = matrix.data_ptr(), matrix.shape, matrix.stride()
+        found = self._results.get(key)
+        if found is None and (matrix.is_inference() or matrix.untyped_storage().data_ptr() not in self._storages):
+            return None
+        if found is None or found[1] != matrix._version:
+            self._results[key] = found = matrix, matrix._version, self._compute(matrix)
+        return found[2]
+
+
 class Int8Products(TorchFunctionMode):
     """A context in which products of float32 rows and one matrix are computed in 8 bits, whichever layer computes them.
 
@@ -72,8 +99,7 @@ class Int8Products(TorchFunctionMode):
 
     def __init__(self, layer: keras.layers.Layer) -> None:
         super().__init__()
-        self._storages = {variable.value.untyped_storage().data_ptr() for variable in layer.variables}
-        self._of_parameters: dict[Hashable, tuple[int, _Packed]] = {}
+        self._of_parameters = ParameterCache(layer, _rounded)
         # The matrix is kept with its rounded copy, so that no other matrix can get its address.
         self._others: dict[Hashable, tuple[torch.Tensor, _Packed]] = {}
 
@@ -99,13 +125,9 @@ class Int8Products(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
     def _packed(self, matrix: torch.Tensor) -> "_Packed":
-        key = matrix.data_ptr(), matrix.shape, matrix.stride()
-        if matrix.untyped_storage().data_ptr() in self._storages and not matrix.is_inference():
-            version, packed = self._of_parameters.get(key, (None, None))
-            if packed is None or version != matrix._version:
-                packed = _rounded(matrix)
-                self._of_parameters[key] = matrix._version, packed
+        if (packed := self._of_parameters.get(matrix)) is not None:
             return packed
+        key = matrix.data_ptr(), matrix.shape, matrix.stride()
         found = self._others.get(key)
         if found is None:
             self._others[key] = found = matrix, _rounded(matrix)
@@ -152,19 +174,22 @@ def _product(rows: torch.Tensor, packed: _Packed) -> torch.Tensor:
 
 
 @contextlib.contextmanager
-def onednn_matmul() -> Iterator[None]:
+def onednn_matmul(packed: "PackedMatrices | None" = None) -> Iterator[None]:
     """A context in which oneDNN computes the float32 products of `matmul` on a CPU, and their gradients.
 
     PyTorch computes them with MKL, which takes up to twice the time on processors that Intel did not make. On Intel's,
     oneDNN takes 1.2 times the time of MKL on average (`benchmarks/products.py`). There, and where PyTorch lacks the
     operation, the context does nothing. Gradients of gradients are not computed.
+
+    Args:
+        packed: PackedMatrices, which are used while no gradients are recorded. Defaults to `None`: none are packed.
     """
-    before = getattr(_ACTIVE, "onednn", False)
-    _ACTIVE.onednn = _AVAILABLE and not is_from_intel()
+    before = getattr(_ACTIVE, "onednn", False), getattr(_ACTIVE, "packed", None)
+    _ACTIVE.onednn, _ACTIVE.packed = _computes_float32(), packed
     try:
         yield
     finally:
-        _ACTIVE.onednn = before
+        _ACTIVE.onednn, _ACTIVE.packed = before
 
 
 def onednn_is_available() -> bool:
@@ -175,18 +200,95 @@ def onednn_is_available() -> bool:
 _AVAILABLE = onednn_is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
+def _computes_float32() -> bool:
+    return _AVAILABLE and not is_from_intel()
+
+
+class PackedMatrices(ParameterCache[torch.Tensor]):
+    """The matrices of a layer, packed in the order in which oneDNN reads them.
+
+    Otherwise oneDNN packs a matrix for each product, which doubles the time of a product of a few rows
+    (`benchmarks/products.py`). The sums are the same. The packed matrices take as much memory as the weights.
+
+    Args:
+        layer: keras.layers.Layer.
+    """
+
+    def __init__(self, layer: keras.layers.Layer) -> None:
+        super().__init__(layer, packed_matrix)
+
+    def get(self, matrix: torch.Tensor) -> torch.Tensor | None:
+        """Returns the packed matrix; `None` if it is not one of the layer, or of a dtype that gains nothing."""
+        return super().get(matrix) if matrix.is_cpu and _gains_by_packing(matrix.dtype) else None
+
+
+def _gains_by_packing(dtype: torch.dtype) -> bool:
+    # In bfloat16, oneDNN computes the products of PyTorch on every processor.
+    computes = dtype == torch.bfloat16 or (dtype == torch.float32 and _computes_float32())
+    return computes and can_pack(dtype)
+
+
+@functools.cache
+def can_pack(dtype: torch.dtype) -> bool:
+    """Returns whether PyTorch has the operation, and the processor the instructions for the dtype."""
+    try:
+        rows, matrix = torch.ones(8, 16, dtype=dtype), torch.ones(16, 8, dtype=dtype)
+        return bool((packed_product(rows, packed_matrix(matrix)) == 16).all())
+    except (AttributeError, NotImplementedError, RuntimeError):
+        return False
+
+
+# Number of rows for which a matrix is packed; it multiplies any number of rows. For a single row, oneDNN would choose
+# another order, which suits no other number.
+_PACKED_FOR = 64
+
+
+def packed_matrix(matrix: torch.Tensor) -> torch.Tensor:
+    packed: torch.Tensor = torch.ops.mkldnn._reorder_linear_weight(matrix.t().contiguous(), _PACKED_FOR)
+    return packed
+
+
+def packed_product(rows: torch.Tensor, packed: torch.Tensor) -> torch.Tensor:
+    product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(rows, packed, None, "none", [], "")
+    return product
+
+
+def product_with(matrix: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Returns the function from rows to their product with a matrix, which is packed if that pays for many products."""
+    if getattr(_ACTIVE, "packed", None) is None or not matrix.is_cpu or not _gains_by_packing(matrix.dtype):
+        return lambda rows: matmul(rows, matrix)
+    return functools.partial(packed_product, packed=packed_matrix(matrix))
+
+
 def matmul(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """Multiplies matrices as `torch.matmul` does; within `onednn_matmul`, with oneDNN.
 
     The layers call it. A context that intercepted PyTorch's functions, as `Int8Products` does, would slow all of them,
     and PyTorch would leave it while it computes gradients.
     """
-    computes = getattr(_ACTIVE, "onednn", False) and _are_rows_and_a_matrix(left, right)
+    matrices: PackedMatrices | None = getattr(_ACTIVE, "packed", None)
+    if matrices is not None and right.ndim == 2 and left.ndim >= 2 and left.numel() and left.dtype == right.dtype:
+        packed = None if torch.is_grad_enabled() else matrices.get(right)
+        if packed is not None:
+            return packed_product(left, packed)
+    computes = getattr(_ACTIVE, "onednn", False) and left.dtype == right.dtype == torch.float32
     if not computes or not (left.is_cpu and right.is_cpu) or left.numel() == 0 or right.numel() == 0:
         return torch.matmul(left, right)
     needs_gradient = torch.is_grad_enabled() and (left.requires_grad or right.requires_grad)
-    product: torch.Tensor = (_DifferentiableProduct.apply if needs_gradient else onednn_product)(left, right)
-    return product
+    if left.ndim >= 2 and right.ndim == 2:
+        return _DifferentiableProduct.apply(left, right) if needs_gradient else onednn_product(left, right)
+    if left.ndim == right.ndim == 3 and not needs_gradient and len(left) == len(right) and _are_large(left, right):
+        return torch.stack([onednn_product(*factors) for factors in zip(left, right, strict=True)])
+    return torch.matmul(left, right)
+
+
+# oneDNN multiplies the matrices of two stacks one by one if each product has this number of multiplications or more.
+# It halves the time of large products. Many small ones are faster together.
+_LARGE = 1 << 22
+
+
+def _are_large(left: torch.Tensor, right: torch.Tensor) -> bool:
+    return left[0].numel() * right.shape[-1] >= _LARGE
 
 
 def onednn_product(rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:

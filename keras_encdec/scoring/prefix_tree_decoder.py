@@ -119,7 +119,7 @@ class PrefixTreeDecoder(keras.layers.Layer):
             )
 
         def with_slots(first: Tensor) -> Tensor:
-            return ops.concatenate([first, ops.zeros((slots, *first.shape[1:]), first.dtype)])
+            return ops.pad(first, [[0, slots], *[[0, 0]] * (len(first.shape) - 1)])
 
         states = {name: with_slots(first) for name, first in state.items()}
         features, totals = ops.zeros((slots, matrix.shape[0]), "float32"), ops.zeros((slots,), "float32")

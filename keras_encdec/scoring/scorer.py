@@ -1,6 +1,5 @@
 """Log-probabilities of many pairs of ids, and of the rare words of their targets by their characters."""
 
-import concurrent.futures
 import functools
 import itertools
 import math
@@ -10,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from keras import ops
 
-from keras_encdec.backend.compiled_call import compiled_call, power_of_two
-from keras_encdec.backend.devices import xla_on_cpu
+from keras_encdec.backend.compiled_call import call_threads, compiled_call, power_of_two
 from keras_encdec.backend.log_sums import SafeSums
 from keras_encdec.backend.types import Tensor
 from keras_encdec.data import pad
@@ -95,10 +93,7 @@ class Scorer:
         self.has_attention = decoder.has_attention
         self._speller = None if decoder.speller is None else compiled_call(decoder.speller)
         self._safe_sums = SafeSums()
-        # Two groups at a time: one computes while the other waits for memory. With PyTorch only one, as each would
-        # start threads for all processors.
-        self._workers = 2 if xla_on_cpu() else 1
-        self._executor = concurrent.futures.ThreadPoolExecutor(self._workers)
+        self._executor, self._workers = call_threads()
         self._ngrams = None
         if decoder.context_length is not None and not model.has_source:
             self._ngrams = NgramScorer(computed, decoder.context_length, self._in_order)

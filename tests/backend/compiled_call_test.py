@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_encdec.backend.compiled_call import compiled_call
+from keras_encdec.backend.compiled_call import call_threads, compiled_call
+from keras_encdec.backend.devices import on_cpu
 from keras_encdec.backend.loops import counted_loop
 
 
@@ -56,6 +57,24 @@ def test_threads_that_meet_a_shape_first_compile_it_once():
         assert list(executor.map(called, range(4))) == [12] * 4
     compiles = keras.backend.backend() != "torch"
     assert len(layer.shapes) == (1 if compiles else 4)
+
+
+def used_processors(_=None):
+    """The processors that PyTorch uses in a thread; other backends share them among all threads."""
+    if keras.backend.backend() != "torch":
+        return 1
+    return importlib.import_module("torch").get_num_threads()
+
+
+def test_threads_share_the_processors():
+    before = used_processors()
+    executor, number = call_threads()
+    with executor:
+        used = list(executor.map(used_processors, range(number)))
+    if keras.backend.backend() == "torch" and on_cpu():
+        assert number == min(before, 4) and sum(used) <= before
+    with concurrent.futures.ThreadPoolExecutor(1) as another:
+        assert another.submit(used_processors).result() == used_processors() == before
 
 
 class Product(keras.layers.Layer):

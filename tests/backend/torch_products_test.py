@@ -1,4 +1,5 @@
 import contextlib
+import functools
 
 import keras
 import numpy as np
@@ -9,6 +10,7 @@ if keras.backend.backend() != "torch":
 import torch  # noqa: E402
 
 from keras_encdec.backend import torch_products  # noqa: E402  it imports torch
+from keras_encdec.backend.compiled_call import compiled_call  # noqa: E402
 
 CASES = {
     "rows": ((5, 7), (7, 11)),
@@ -25,7 +27,12 @@ def calls(monkeypatch):
     """What the operation is called with, also on a processor of Intel."""
     monkeypatch.setattr(torch_products, "is_from_intel", lambda: False)
     found, operation = [], torch.ops.mkldnn._linear_pointwise
-    packet = type("Packet", (), {"_linear_pointwise": lambda *a: found.append(a) or operation(*a)})
+    pack = staticmethod(torch.ops.mkldnn._reorder_linear_weight)
+    packet = type(
+        "Packet",
+        (),
+        {"_linear_pointwise": lambda *a: found.append(a) or operation(*a), "_reorder_linear_weight": pack},
+    )
     monkeypatch.setattr(torch_products.torch.ops, "mkldnn", packet)
     return found
 
@@ -75,6 +82,62 @@ def test_gradients_equal_those_of_pytorch(case, constant, calls):
     assert len(calls) == {"no rows": 0}.get(case, {None: 9, "rows": 7, "matrix": 6}[constant])
     for plain, own in zip(*found, strict=True):
         np.testing.assert_allclose(own.numpy(), plain.numpy(), rtol=1e-4, atol=1e-4)
+
+
+class Projection(keras.layers.Layer):
+    def __init__(self, units, inputs, dtype):
+        super().__init__(dtype=dtype)
+        self.kernel = self.add_weight((inputs, units), "random_normal", dtype)
+        self.built = True
+
+    def call(self, rows):
+        return torch_products.matmul(rows, self.kernel.value)
+
+
+@pytest.mark.skipif(not torch_products.can_pack(torch.float32), reason="PyTorch cannot pack weights here")
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_weights_are_packed_once_until_they_change(dtype, calls, monkeypatch):
+    if not torch_products.can_pack(getattr(torch, dtype)):
+        pytest.skip(f"this processor has no instructions for {dtype}")
+    calls.clear()
+    packed, pack = [], torch_products.packed_matrix
+    monkeypatch.setattr(torch_products, "packed_matrix", lambda matrix: packed.append(matrix) or pack(matrix))
+    layer = Projection(70, 50, dtype)
+    call, rows = compiled_call(layer), torch.randn(3, 9, 50).to(getattr(torch, dtype))
+    for changes in (1, 2):
+        for times in (1, 2):
+            found = call(rows)
+            assert calls[-1][1].layout == torch._mkldnn and len(calls) == 2 * (changes - 1) + times
+            assert found.dtype == rows.dtype and len(packed) == changes
+            torch.testing.assert_close(found, rows @ layer.kernel.value.detach())
+        layer.kernel.assign(3 * layer.kernel.value)
+
+
+@pytest.mark.skipif(not torch_products.can_pack(torch.float32), reason="PyTorch cannot pack weights here")
+def test_only_weights_are_packed_unless_they_are_told_to_be(calls):
+    layer, rows, other = Projection(8, 16, "float32"), torch.randn(4, 16), torch.randn(16, 8)
+    context = functools.partial(torch_products.onednn_matmul, torch_products.PackedMatrices(layer))
+    with torch.inference_mode(), context():
+        torch_products.matmul(rows, other)
+        assert calls[-1][1].layout == torch.strided
+        product = torch_products.product_with(other)
+        torch.testing.assert_close(product(rows), rows @ other)
+        assert calls[-1][1].layout == torch._mkldnn
+    with context():  # as gradients may be asked for
+        torch_products.matmul(rows, layer.kernel.value)
+    assert calls[-1][1].layout == torch.strided
+
+
+@pytest.mark.skipif(not torch_products._AVAILABLE, reason="PyTorch has no oneDNN here")
+def test_large_matrices_of_two_stacks_are_multiplied_one_by_one(calls):
+    left, right = torch.randn(3, 64, 256), torch.randn(3, 256, 300)
+    with torch.inference_mode(), torch_products.onednn_matmul():
+        found = torch_products.matmul(left, right)
+        assert len(calls) == 3
+        torch.testing.assert_close(found, torch.matmul(left, right), rtol=1e-4, atol=1e-4)
+        torch_products.matmul(left[:1], right)  # one matrix for all
+        torch_products.matmul(left[:, :2], right)
+    assert len(calls) == 3
 
 
 def test_mkl_multiplies_on_processors_of_intel(calls, monkeypatch):
