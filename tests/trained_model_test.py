@@ -49,7 +49,7 @@ def test_characters_are_known_from_the_vocabularies(tmp_path):
     spelling = described(tmp_path / "spelling", sha256={"target.characters": "0"})
     assert (plain.spells_words, spelling.spells_words) == (False, True)
     assert spelling.target_vocabulary.characters.words == ["m", "o", "t"]
-    with pytest.raises(InputError, match=r"spelling: a different set of target characters .*plain.*equal --characters"):
+    with pytest.raises(InputError, match=r"spelling: found a different set of target .*plain.*equal --characters"):
         check_ensemble([plain, spelling])
 
 

@@ -1,18 +1,19 @@
 """Compiled calls of a layer or a function without gradients, and when to shrink a batch."""
 
 import collections
-import concurrent.futures
 import contextlib
 import functools
 import gc
 import threading
 from collections.abc import Callable, Hashable
+from typing import NamedTuple
 
 import keras
 
 from keras_encdec.backend.devices import backend_name, on_cpu, xla_on_cpu
 from keras_encdec.backend.types import Structure, Tensor
 from keras_encdec.configuration import ConfigurationError
+from keras_encdec.runtime.workers import available_processors
 
 # Compiles a call for the shapes of its inputs, given as a structure and as the list of its leaves. The result takes
 # other leaves of these shapes.
@@ -59,21 +60,37 @@ def compiled_call(layer: keras.layers.Layer) -> Callable[..., Structure]:
 MAX_CALL_THREADS = 4
 
 
-def call_threads() -> tuple[concurrent.futures.ThreadPoolExecutor, int]:
-    """Returns an executor for compiled calls, several of which compute at the same time, and the number of its threads.
+class CallThreads(NamedTuple):
+    """Threads for compiled calls that compute at the same time.
 
-    On a CPU, XLA has two: one call computes while the other waits for memory. With PyTorch, up to four threads share
-    the processors: what a call does between its products is too little to be divided. On a GPU, there is one.
+    Attributes:
+        number: int. Number of threads.
+        begin: function that each thread calls first; `None` for none.
     """
-    if not on_cpu() or xla_on_cpu():
-        number = 2 if on_cpu() else 1
-        return concurrent.futures.ThreadPoolExecutor(number), number
+
+    number: int
+    begin: Callable[[], object] | None = None
+
+
+def call_threads(with_xla: int = 2) -> CallThreads:
+    """Returns the threads in which compiled calls use this machine best.
+
+    With PyTorch on a CPU, up to four threads share the processors: what a call does between its products is too little
+    to be divided. On a GPU, and with a single processor, there is one thread.
+
+    Args:
+        with_xla: int. Number of threads on a CPU if XLA compiles the calls. Defaults to `2`: one call computes while
+            the other waits for memory.
+    """
+    if not on_cpu() or available_processors() == 1:
+        return CallThreads(1)
+    if xla_on_cpu():
+        return CallThreads(with_xla)
     import torch
 
     processors = torch.get_num_threads()
     number = min(processors, MAX_CALL_THREADS)
-    share = processors // number
-    return concurrent.futures.ThreadPoolExecutor(number, initializer=_use, initargs=(share, processors)), number
+    return CallThreads(number, functools.partial(_use, processors // number, processors))
 
 
 _SETTING = threading.Lock()
@@ -174,7 +191,7 @@ def _with_torch(layer: keras.layers.Layer) -> Compiler:
     from keras_encdec.backend.torch_products import Int8Products, PackedMatrices, onednn_matmul
 
     @functools.cache  # at the first call, `compute_in_int8` has marked the layer's weights
-    def products() -> Callable[[], contextlib.AbstractContextManager]:
+    def products() -> Callable[[], contextlib.AbstractContextManager[object]]:
         if any(getattr(weight, "in_int8", False) for weight in layer.variables):
             int8_products = Int8Products(layer)
             return lambda: int8_products

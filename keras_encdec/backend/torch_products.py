@@ -244,11 +244,13 @@ _PACKED_FOR = 64
 
 
 def packed_matrix(matrix: torch.Tensor) -> torch.Tensor:
+    """Packs a matrix `(inner, columns)`."""
     packed: torch.Tensor = torch.ops.mkldnn._reorder_linear_weight(matrix.t().contiguous(), _PACKED_FOR)
     return packed
 
 
 def packed_product(rows: torch.Tensor, packed: torch.Tensor) -> torch.Tensor:
+    """Multiplies rows `(..., inner)` by what `packed_matrix` returned for a matrix `(inner, columns)`."""
     product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(rows, packed, None, "none", [], "")
     return product
 

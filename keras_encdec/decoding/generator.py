@@ -1,12 +1,14 @@
 """Target sequences for many sources."""
 
 import functools
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from keras_encdec.backend.devices import backend_name, on_cpu
+from keras_encdec.backend.compiled_call import call_threads
+from keras_encdec.backend.devices import backend_name
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding.ensemble import Ensemble, SearchFunctions
 from keras_encdec.decoding.sampler import Sampler
@@ -17,7 +19,7 @@ from keras_encdec.decoding.unknown_speller import UnknownSpeller
 from keras_encdec.models.spelling_rules import SpellingRules
 from keras_encdec.models.translation_model import ModelInDtype, TranslationModel
 from keras_encdec.models.word_tables import WordTableCache, WordTables
-from keras_encdec.runtime.workers import available_processors, in_order, threads
+from keras_encdec.runtime.workers import in_order, threads
 from keras_encdec.task_options import TRANSLATION_WEIGHT
 from keras_encdec.text.lexical_shortlist import SourceTranslations
 from keras_encdec.text.vocabulary import FIRST_WORD
@@ -25,11 +27,10 @@ from keras_encdec.trained_model import check_can_translate
 
 # Partial spellings of an unknown word that a beam search keeps.
 CHARACTER_BEAM = 5
-# Batches that are searched at the same time on a CPU, so that one computes while the other waits for a processor, for
-# Python or for the end of a product; `benchmarks/translation.py` measures the benefit. PyTorch gains nothing.
-# TensorFlow gains in long jobs, but would compile again at each start: the names of the programs in its cache depend on
-# the order in which they are compiled.
-SIDE_BY_SIDE = {"tensorflow": 1, "jax": 2, "torch": 1}
+# Batches that are searched at the same time with XLA on a CPU, so that one computes while the other waits for Python or
+# for the end of a product; `benchmarks/translation.py` measures the benefit. TensorFlow gains in long jobs, but would
+# compile again at each start: the names of the programs in its cache depend on the order in which they are compiled.
+SIDE_BY_SIDE = {"tensorflow": 1, "jax": 2}
 
 
 class Generator:
@@ -78,7 +79,7 @@ class Generator:
         self._speller = UnknownSpeller(ensemble, spelling_rules) if all(spells) else None
         self._batches = SearchBatches(models[0].source_words + FIRST_WORD, models[0].target_words + FIRST_WORD)
         self._arguments = models, weights, average, dtype, spelling_rules
-        self._side_by_side = SIDE_BY_SIDE[backend_name()] if on_cpu() and available_processors() > 1 else 1
+        self._threads = call_threads(SIDE_BY_SIDE.get(backend_name(), 1))
 
     def __reduce__(self) -> tuple[type, tuple[object, ...]]:
         """Pickles the arguments: the process that reads them compiles its own functions."""
@@ -149,11 +150,13 @@ class Generator:
         search = functools.partial(
             self._search, sampler=searching, with_attention=with_attention, full_scores=full_scores, tables=tables
         )
-        with threads(self._side_by_side) as executor:
-            batches = self._batches.batches(requests, searching)
+        with threads(*self._threads) as executor:
+            further = self._batches.batches(requests, searching)
+            first_two = list(itertools.islice(further, 2))
+            batches = itertools.chain(first_two, further)
             searched: Iterator[tuple[SearchBatch, list[list[Hypothesis]]]] = map(search, batches)
-            if self._side_by_side > 1:
-                searched = in_order(executor, search, batches, ahead=self._side_by_side)
+            if self._threads.number > 1 and len(first_two) > 1:  # a single batch gets all processors
+                searched = in_order(executor, search, batches, ahead=self._threads.number)
             for batch, found in searched:
                 for index, hypotheses in zip(batch.indices, found, strict=True):
                     if index is not None:

@@ -28,9 +28,12 @@ Parameters = ParamSpec("Parameters")
 
 
 @contextlib.contextmanager
-def threads(number: int) -> Iterator[ThreadPoolExecutor]:
-    """Yields an executor with a number of threads, and waits for them at the end unless the user interrupts."""
-    executor = ThreadPoolExecutor(number)
+def threads(number: int, begin: Callable[[], object] | None = None) -> Iterator[ThreadPoolExecutor]:
+    """Yields an executor with a number of threads, and waits for them at the end unless the user interrupts.
+
+    Each thread first calls `begin`, if it is given.
+    """
+    executor = ThreadPoolExecutor(number, initializer=begin)
     try:
         yield executor
     except BaseException as error:

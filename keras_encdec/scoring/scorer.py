@@ -1,5 +1,6 @@
 """Log-probabilities of many pairs of ids, and of the rare words of their targets by their characters."""
 
+import concurrent.futures
 import functools
 import itertools
 import math
@@ -93,7 +94,8 @@ class Scorer:
         self.has_attention = decoder.has_attention
         self._speller = None if decoder.speller is None else compiled_call(decoder.speller)
         self._safe_sums = SafeSums()
-        self._executor, self._workers = call_threads()
+        self._workers, begin = call_threads()
+        self._executor = concurrent.futures.ThreadPoolExecutor(self._workers, initializer=begin)
         self._ngrams = None
         if decoder.context_length is not None and not model.has_source:
             self._ngrams = NgramScorer(computed, decoder.context_length, self._in_order)

@@ -14,6 +14,7 @@ from keras import ops
 from keras_encdec.backend.compiled_call import call_threads, compiled_call
 from keras_encdec.backend.devices import on_cpu
 from keras_encdec.backend.loops import counted_loop
+from keras_encdec.runtime.workers import threads
 
 
 class Doubled(keras.layers.Layer):
@@ -68,8 +69,8 @@ def used_processors(_=None):
 
 def test_threads_share_the_processors():
     before = used_processors()
-    executor, number = call_threads()
-    with executor:
+    number, begin = call_threads()
+    with threads(number, begin) as executor:
         used = list(executor.map(used_processors, range(number)))
     if keras.backend.backend() == "torch" and on_cpu():
         assert number == min(before, 4) and sum(used) <= before
