@@ -8,6 +8,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 
 import hypothesis
@@ -193,3 +194,10 @@ def disk(tmp_path):
     yield make
     for folder in mounted:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)  # files of what failed may still be mapped
+
+
+@pytest.fixture
+def full_temporary_folder(disk, monkeypatch):
+    """Makes a disk of a single page the folder for temporary files, and returns how an error about it begins."""
+    monkeypatch.setattr(tempfile, "tempdir", str(disk("4k")))
+    return f"{tempfile.tempdir}: found the disk full when trying to write temporary files, for which TMPDIR names"

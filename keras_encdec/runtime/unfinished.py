@@ -117,6 +117,11 @@ def temporary_folder() -> Iterator[str]:
         yield folder
 
 
+def writing_temporary_files() -> contextlib.AbstractContextManager[None]:
+    """Turns an `OSError` in a `with` block that writes to a `temporary_folder` into an `InputError`."""
+    return explained(tempfile.gettempdir(), "to write temporary files, for which TMPDIR names another folder")
+
+
 def _beside(path: str) -> tuple[str, str]:
     """Returns the folder of a path, and how hidden names beside it begin."""
     folder, name = os.path.split(path)

@@ -21,7 +21,7 @@ from keras_encdec.runtime.open_output import open_output
 from keras_encdec.runtime.progress import CountedWork, Progress, ShardedFileSummary, ShowProgress, counted
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult
-from keras_encdec.runtime.unfinished import temporary_folder
+from keras_encdec.runtime.unfinished import temporary_folder, writing_temporary_files
 from keras_encdec.runtime.workers import available_processors, in_order, processes
 from keras_encdec.smt.decoder.decoding_options import (
     MAX_SENTENCE_LENGTH,
@@ -256,7 +256,7 @@ def _decode_in_order(task: _Task, sentences: list[list[str]], file: BinaryIO, pr
     work = CountedWork(len(sentences))
     with temporary_folder() as folder:
         path = os.path.join(folder, "task")
-        with open(path, "wb") as task_file:
+        with writing_temporary_files(), open(path, "wb") as task_file:
             pickle.dump(task, task_file, protocol=pickle.HIGHEST_PROTOCOL)
         try:
             with processes(number_of_processes) as executor, progress(work, "sentences") as shown:

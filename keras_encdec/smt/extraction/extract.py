@@ -26,7 +26,7 @@ from keras_encdec.errors import FilePath, explained
 from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files, is_url
 from keras_encdec.runtime.open_output import open_output
 from keras_encdec.runtime.progress import CountedWork, FileSummary, Progress, ShowProgress, counted
-from keras_encdec.runtime.unfinished import temporary_folder, temporary_folder_beside
+from keras_encdec.runtime.unfinished import temporary_folder, temporary_folder_beside, writing_temporary_files
 from keras_encdec.runtime.workers import available_processors, in_order, processes
 from keras_encdec.smt.extraction.count_smoothing import CountSmoothing
 from keras_encdec.smt.extraction.extraction_options import ExtractionOptions
@@ -174,7 +174,7 @@ def _temporary_folder(output: FilePath) -> Iterator[str]:
         with explained(path, "to write temporary files next to it"), temporary_folder_beside(path) as folder:
             yield folder
         return
-    with temporary_folder() as folder:
+    with writing_temporary_files(), temporary_folder() as folder:
         yield folder
 
 

@@ -14,7 +14,7 @@ from keras_encdec.runtime.files import check_can_be_read_again
 from keras_encdec.runtime.imports import check_extra
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.remote_folders import LocalFiles
-from keras_encdec.runtime.unfinished import temporary_folder
+from keras_encdec.runtime.unfinished import temporary_folder, writing_temporary_files
 from keras_encdec.smt.ngrams.ngram_estimation import SENTENCE_END, UNKNOWN
 
 if TYPE_CHECKING:
@@ -178,6 +178,7 @@ def _readable_by_kenlm(path: FilePath, encoding: FileEncoding) -> Iterator[FileP
                     return
                 marked, line = line, without_mark(line, 1)
                 if line != marked or not encoding.is_utf8:
+                    stack.enter_context(writing_temporary_files())
                     folder = stack.enter_context(temporary_folder())
                     copy = stack.enter_context(open(pathlib.Path(folder, "arpa"), "wb"))
             if line.startswith(b"ngram ") and number < _HEADER and not _COUNT.match(line):

@@ -356,3 +356,10 @@ def test_an_interrupted_job_in_shards_continues_to_the_same_list(folder, tmp_pat
         whole.words,
         whole.unknown_words,
     )
+
+
+def test_a_full_folder_for_temporary_files_is_named(tmp_path, folder, full_temporary_folder):
+    write_table(tmp_path / "table", {"a": [("x" * length, (0.5, 0.5)) for length in range(200)]})
+    (tmp_path / "source").write_text("a\n")
+    with pytest.raises(InputError, match=full_temporary_folder):
+        decode_nbest(tmp_path / "source", tmp_path / "table", folder / "arpa", tmp_path / "nbest", WEIGHTS)

@@ -188,6 +188,12 @@ def test_an_encoding_may_be_declared(tmp_path):
     assert "caf\xe9" in NgramModel(tmp_path / "arpa", "latin-1")
 
 
+def test_a_full_folder_for_the_copy_in_utf_8_is_named(tmp_path, full_temporary_folder):
+    (tmp_path / "arpa").write_text(ARPA + "\n" * 5000)
+    with pytest.raises(InputError, match=full_temporary_folder):
+        NgramModel(tmp_path / "arpa", "latin-1")
+
+
 def test_words_that_are_not_text_are_unknown(tmp_path):
     model = model_of(tmp_path, ARPA)
     assert "\udce9" not in model and model.score(["a", "\udce9"]) == pytest.approx(model.score(["a", "x"]))
