@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import os
 import shutil
-import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
@@ -23,7 +22,7 @@ from keras_encdec.data.alignment import (
     number_of_rounds,
 )
 from keras_encdec.errors import FilePath, explained
-from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files, is_url
+from keras_encdec.runtime.files import check_distinct_files, is_stream, is_url
 from keras_encdec.runtime.open_output import open_output
 from keras_encdec.runtime.progress import CountedWork, FileSummary, Progress, ShowProgress, counted
 from keras_encdec.runtime.unfinished import temporary_folder, temporary_folder_beside, writing_temporary_files
@@ -164,13 +163,8 @@ def _check_aligner(aligner: str, max_sentence_length: int) -> None:
 @contextlib.contextmanager
 def _temporary_folder(output: FilePath) -> Iterator[str]:
     """Makes a temporary folder next to the output, because sorting takes several times the space of the output."""
-    path = os.path.realpath(output)
-    is_file = (
-        output != STANDARD_STREAM
-        and not is_url(output)
-        and (not os.path.exists(path) or stat.S_ISREG(os.stat(path).st_mode))
-    )
-    if is_file:
+    if not is_stream(output) and not is_url(output):
+        path = os.path.realpath(output)
         with explained(path, "to write temporary files next to it"), temporary_folder_beside(path) as folder:
             yield folder
         return

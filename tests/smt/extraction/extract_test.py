@@ -239,6 +239,17 @@ def test_a_killed_extraction_leaves_no_process_and_the_next_one_removes_its_file
     assert os.listdir(out) == []
 
 
+def test_a_pipe_may_be_named_by_its_descriptor(files):
+    """As `--output=>(xz > table.xz)` in a shell names it."""
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as pipe, os.fdopen(writing, "wb"):
+        summary = extract_phrase_table(
+            files / "fr", f"/dev/fd/{writing}", source=files / "en", alignment=files / "align", number_of_processes=1
+        )
+        lines = pipe.read1(1 << 16).splitlines()
+    assert len(lines) == summary.lines > 0
+
+
 def test_a_full_disk_is_named_with_the_output(files, monkeypatch):
     def refuse(*arguments):
         raise OSError(errno.ENOSPC, "No space left on device")
