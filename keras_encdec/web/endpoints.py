@@ -164,8 +164,8 @@ class Endpoint:
         if not isinstance(body, Mapping):
             raise InputError("found no JSON object", f"expected one with {self._names()}")
         fields = self.all_fields()
-        if unknown := next((name for name in body if name not in fields), None):
-            raise InputError(f"found the field {_shown(unknown)}", f"expected {self._names()}")
+        if unknown := [name for name in body if name not in fields]:
+            raise InputError(f"found the field {_shown(unknown[0])}", f"expected {self._names()}")
         for field in fields.values():
             if field.name in body:
                 field.check(body[field.name], limits)

@@ -190,6 +190,7 @@ def test_an_endpoint_that_the_model_cannot_answer_is_refused(asked):
         ({"source": "le", "best": 13}, ["Found best=13 with beams=12", "expected 12 at most; give more beams"]),
         ({"source": "le", "page": "x" * 65}, ["page of 65 characters"]),
         ({"source": "le", "colour": "red"}, ['"colour"']),
+        ({"source": "le", "": 1}, ['the field ""']),
         ('{"source": "\\ud800"}', ["surrogate"]),
         ("{", ["not JSON"]),
         (b"\xff", ["not JSON"]),
