@@ -229,7 +229,7 @@ class TrainingConfig(Configuration):
     def model_config(self) -> Configuration:
         """The configuration of the model; raises ConfigurationError if it is not one of the architecture."""
         kind = architecture(self.architecture).config
-        if not isinstance(self.model, Configuration):
+        if isinstance(self.model, Mapping | None):
             return kind.from_dict(self.model or {})
         if type(self.model) is not kind:
             given = type(self.model).__name__
@@ -330,7 +330,7 @@ class TrainingConfig(Configuration):
             model = {name: value for name, value in known.model_with(model).items() if name in names or name in model}
         if values.get("schedule", "halving") != "halving":
             training = {name: value for name, value in training.items() if not name.startswith("halving_")}
-        return cls(**{**training, **values}, model=model)
+        return cls.from_dict({**training, **values, "model": model})
 
 
 def check_together(config: TrainingConfig, data: TrainingData) -> None:

@@ -153,4 +153,4 @@ class TrainingData(RawTextOptions, EncodingOption, MalformedLinesOption):
     @classmethod
     def from_preset(cls, preset: str | os.PathLike[str], **values: Any) -> Self:
         """Reads the data options of a preset; `values` override them, see `TrainingConfig.from_preset`."""
-        return cls(**{**load_preset(preset).table(cls, "data"), **values})
+        return cls.from_dict({**load_preset(preset).table(cls, "data"), **values})

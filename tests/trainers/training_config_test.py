@@ -40,10 +40,13 @@ def test_presets_are_what_was_published():
                 assert getattr(part, parameter.name) in (published or [getattr(part, parameter.name)]), parameter.name
 
 
-def test_given_values_override_a_preset():
+def test_given_values_override_a_preset_and_must_be_known():
     config = TrainingConfig.from_preset("small", updates=3, model={"units": 8}, optimizer="sgd")
     assert (config.model.units, config.model.maxout_units, config.optimizer, config.batch_size) == (8, 128, "sgd", 128)
     assert TrainingData.from_preset("small", max_length=7).max_length == 7
+    for config_class in (TrainingConfig, TrainingData):
+        with pytest.raises(ConfigurationError, match="found the unknown hyper-parameter 'units', expected one of"):
+            config_class.from_preset("small", units=8)
 
 
 @pytest.mark.parametrize("preset", ["small_sentences", "luong2015_attention"])
@@ -122,6 +125,7 @@ def test_a_preset_with_an_unknown_name_is_an_error(tmp_path):
         ),
         ({"updates": 1, "model": {"layers": 2}}, "found the unknown hyper-parameter 'layers', expected one of"),
         ({"updates": 1, "model": architecture("recurrent").config()}, "found a RecurrentEncoderDecoderConfig with"),
+        ({"updates": 1, "model": "small"}, "found a str with architecture=encdec, expected a RNNEncoderDecoderConfig"),
     ],
 )
 def test_settings_that_contradict_are_refused(values, expected):
