@@ -93,8 +93,8 @@ class TranslationModel(LikelihoodModel):
 
         Args:
             preset: str. One of `keras_encdec.model_config.packaged_models()`, which is loaded with its weights and
-                takes no further arguments; one of `keras_encdec.architectures.preset_names()`, of this model; or the
-                path of a TOML file of settings.
+                takes no further arguments; one of `keras_encdec.architectures.preset_names()`, of this model or of the
+                model that this class extends; or the path of a TOML file of settings.
             source_words, target_words: int. Words in each shortlist. A language model needs only the second.
             **arguments: further arguments of the constructor; they override the preset's.
 
@@ -120,6 +120,8 @@ class TranslationModel(LikelihoodModel):
             return cls._trained(trained)
         loaded = load_preset(preset)
         kind = model_class(loaded.architecture)
+        if issubclass(cls, kind):
+            kind = cls  # a class of the user's own
         if not issubclass(kind, cls):
             raise ValueError(f"found {str(preset)!r} of the model {kind.__name__}, expected one of {cls.__name__}")
         if target_words is None or kind.has_source and source_words is None:
@@ -127,7 +129,7 @@ class TranslationModel(LikelihoodModel):
                 f"found the preset {str(preset)!r} without source_words and target_words, expected the number of words "
                 "in each shortlist"
             )
-        return build_model(loaded.architecture, source_words, target_words, **loaded.model_with(arguments))
+        return _built(kind, source_words, target_words, **loaded.model_with(arguments))
 
     @classmethod
     def _trained(cls, path: pathlib.Path) -> Self:
@@ -361,8 +363,14 @@ def build_model(name: str, source_words: int | None, target_words: int, **argume
     Raises:
         ConfigurationError: a ValueError, for a name that is not registered, and for hyper-parameters out of bounds.
     """
-    cls = model_class(name)
-    return cls(*((source_words, target_words) if cls.has_source else (target_words,)), **arguments)
+    return _built(model_class(name), source_words, target_words, **arguments)
+
+
+def _built(
+    cls: type[TranslationModel], source_words: int | None, target_words: int | None, **arguments: Any
+) -> TranslationModel:
+    words: tuple[Any, ...] = (source_words, target_words) if cls.has_source else (target_words,)
+    return cls(*words, **arguments)
 
 
 class ModelInDtype:

@@ -270,3 +270,17 @@ def test_presets_have_their_sizes_and_those_of_the_other_model_are_refused():
         RecurrentEncoderDecoder.from_preset("small", 5, 5)
     with pytest.raises(ValueError, match="'luong2015' of the model RecurrentEncoderDecoder"):
         RNNEncoderDecoder.from_preset("luong2015", 5, 5)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="the same with every backend")
+def test_a_class_that_extends_a_model_has_its_presets():
+    class Tagged(RecurrentEncoderDecoder):
+        def __init__(self, *words, tag="", **arguments):
+            super().__init__(*words, **arguments)
+            self.tag = tag
+
+    model = Tagged.from_preset("small_sentences", 5, 6, units=7, tag="mine")
+    assert type(model) is Tagged and (model.tag, model.config.units, model.target_words) == ("mine", 7, 6)
+    assert model.config.attention == "global"
+    with pytest.raises(ValueError, match="'small' of the model RNNEncoderDecoder, expected one of Tagged"):
+        Tagged.from_preset("small", 5, 5)
