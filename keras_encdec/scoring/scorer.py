@@ -4,6 +4,7 @@ import concurrent.futures
 import functools
 import itertools
 import math
+import reprlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -124,7 +125,8 @@ class Scorer:
             float64 array `(n,)`, nats.
 
         Raises:
-            ValueError: if a sequence is not closed by the end of sequence, or has ids outside the model's vocabulary.
+            ValueError: if a sequence is not closed by the end of sequence, or has ids outside the model's vocabulary;
+                and for other `spellings` than PairSpellings, such as the targets as a second array.
         """
         scores = np.empty(len(pairs))
         for indices, log_probs, _ in self._log_probs(pairs, spellings):
@@ -198,6 +200,9 @@ class Scorer:
         self, pairs: Sequence[Pair], spellings: PairSpellings | None, with_attention: bool = False
     ) -> Iterator[tuple[np.ndarray, PairGroup, list[np.ndarray]]]:
         """Yields indices of pairs, their group, and what `PrefixTreeDecoder` returns for it: one array or two."""
+        if not isinstance(spellings, PairSpellings | None):
+            found = f"found the spellings {reprlib.repr(spellings)}, expected PairSpellings"
+            raise ValueError(f"{found}; the pairs are a single list of (source ids, target ids)")
         self._computed.update()
         spellings = spellings or PairSpellings()
         tables = self._word_tables.tables(itertools.chain.from_iterable(pairs))

@@ -174,6 +174,13 @@ def test_sequences_that_the_model_cannot_read_are_refused(scorer, pair, message)
             scorer.score([*others, pair])
 
 
+def test_targets_in_place_of_spellings_are_refused(scorer):
+    ids = np.array([[5, 6, 2], [7, 8, 2]])
+    for score in (scorer.score, scorer.token_scores):
+        with pytest.raises(ValueError, match=r"found the spellings array.*, expected PairSpellings; the pairs are"):
+            score(ids, ids)
+
+
 def test_a_model_in_double_precision_is_scored():
     with double_precision():
         some = random_pairs(20, 6)
