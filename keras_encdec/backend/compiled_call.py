@@ -38,7 +38,9 @@ def compiled_call(layer: keras.layers.Layer) -> Callable[..., Structure]:
     Returns:
         callable: structures of arrays, by position, to the layer's output, tensors of the backend.
     """
-    compiler, compiling = _COMPILERS[backend_name()](layer), threading.Lock()
+    compiler = _COMPILERS[backend_name()](layer)
+    # Two threads must not compile the same shapes. With PyTorch, they would only wait for one another.
+    compiling = contextlib.nullcontext() if backend_name() == "torch" else threading.Lock()
     calls: dict[Hashable, Callable[[list[Tensor]], Structure]] = {}
 
     def call(*inputs: Structure) -> Structure:
@@ -47,7 +49,7 @@ def compiled_call(layer: keras.layers.Layer) -> Callable[..., Structure]:
         shapes = tuple((tuple(leaf.shape), keras.backend.standardize_dtype(leaf.dtype)) for leaf in leaves)
         if shapes in calls:
             return calls[shapes](leaves)
-        with compiling:  # two threads must not compile the same shapes
+        with compiling:
             compiled = calls.get(shapes) or compiler(inputs, leaves)
             outputs = compiled(leaves)
             calls[shapes] = compiled
