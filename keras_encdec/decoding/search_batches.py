@@ -40,6 +40,9 @@ OWN_ROWS = 4
 # Number of sources, roughly, that share their words: more sources have more words, fewer have too few rows in a matrix
 # product. `benchmarks/translation.py` measures the benefit.
 SHARING_SOURCES = 32
+# If groups of neighbours have more than this share of all words, the whole batch shares its words: its one product is
+# faster, and few words are left out. `benchmarks/attention.py` measures the benefit.
+WHOLE_SHARE = 0.5
 
 
 class Candidates(NamedTuple):
@@ -157,6 +160,8 @@ class SearchBatches:
                     order = [index for group in range(groups) for index in order[group::groups]]
                 words = _in_order(requests.candidates, order, with_special_ids(np.arange(0)))
                 candidates = batch_candidates(words, groups, functools.partial(self._candidate_width, width, groups))
+                if 1 < groups < rows and candidates.words.shape[1] > WHOLE_SHARE * self._target_ids:
+                    candidates = batch_candidates(words, 1, functools.partial(self._candidate_width, width, 1))
             source = pad(_in_order(requests.sources, order, [END]), width)
             characters: list[np.ndarray] = []
             if requests.spellings is not None:

@@ -132,14 +132,15 @@ def test_an_ensemble_averages_over_the_candidates(model, biased, lists):
 
 
 @pytest.mark.usefixtures("uncompiled")
-@pytest.mark.parametrize("sharing", [4, 7, 100])
-def test_batches_that_shrink_keep_their_words(model, monkeypatch, sharing):
+@pytest.mark.parametrize(("sharing", "whole_share"), [(4, 2.0), (7, 2.0), (100, 2.0), (4, 0.5)])
+def test_batches_that_shrink_keep_their_words(model, monkeypatch, sharing, whole_share):
     random = np.random.default_rng(0)
     sources = [[*random.integers(3, 9, random.integers(1, 20)).tolist(), 2] for _ in range(30)]
     lists = [random.choice(np.arange(3, WORDS + 3), 8, replace=False) for _ in sources]
     monkeypatch.setattr("keras_encdec.decoding.ensemble.MIN_ROWS", 1)
     monkeypatch.setattr("keras_encdec.backend.compiled_call.COMPILING", 0)
     monkeypatch.setattr(search_batches, "SHARING_SOURCES", sharing)
+    monkeypatch.setattr(search_batches, "WHOLE_SHARE", whole_share)
     for sampler in (GreedySampler(), BeamSampler(2), BeamSampler(4)):
         generator = Generator(model)
         together = generator.generate(sources, sampler, candidates=lists)
@@ -171,7 +172,7 @@ def test_each_allowed_column_is_a_word_of_the_source(groups):
 def test_each_group_that_shares_words_has_sources_of_all_lengths(monkeypatch):
     monkeypatch.setattr(search_batches, "SHARING_SOURCES", 6)
     sources = [[3] * length + [2] for length in np.random.default_rng(0).permutation(17)]
-    batches = search_batches.SearchBatches(20, WORDS + 3)
+    batches = search_batches.SearchBatches(20, 1000)
     requests = batches.requests(sources, candidates=[[3 + index] for index in range(17)])
     [batch] = batches.batches(requests, GreedySampler())
     assert len(batch.candidates.words) == 3 and sorted(batch.indices, key=str) == [*sorted(range(17), key=str), None]
@@ -180,6 +181,18 @@ def test_each_group_that_shares_words_has_sources_of_all_lengths(monkeypatch):
         assert allowed.sum() == 3 + (index is not None)
     shortest = (np.reshape(batch.source, (3, 6, -1)) > 0).sum(axis=2).min(axis=1)
     assert shortest.max() <= 3
+
+
+def test_sources_that_need_most_of_the_words_share_them_all(monkeypatch):
+    monkeypatch.setattr(search_batches, "SHARING_SOURCES", 2)
+    batches, random = search_batches.SearchBatches(20, 400), np.random.default_rng(0)
+    for number, groups in ((20, 4), (150, 1), (250, 1)):
+        lists = [random.choice(np.arange(3, 400), number, replace=False) for _ in range(8)]
+        [batch] = batches.batches(batches.requests([[3, 2]] * 8, candidates=lists), GreedySampler())
+        assert len(batch.candidates.words) == groups
+        rows = np.repeat(batch.candidates.words, 8 // groups, axis=0)
+        for index, row, allowed in zip(batch.indices, rows, batch.candidates.allowed, strict=True):
+            assert row[allowed].tolist() == [0, 1, 2, *sorted(lists[index])]
 
 
 @pytest.mark.parametrize(("on_cpu", "sizes"), [(True, [10, 10, 10]), (False, [30])])
