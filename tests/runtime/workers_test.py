@@ -25,6 +25,21 @@ del executor
 resource_tracker._resource_tracker._stop()  # waits until it has read all
 """
 
+WITH_SIGNALLED_TRACKER = """
+import os
+from multiprocessing import resource_tracker
+from keras_encdec.runtime.workers import STOP_SIGNALS, processes
+
+with processes(2) as executor:
+    executor.submit(os.getpid).result()
+del executor
+tracker = resource_tracker._resource_tracker
+for number in STOP_SIGNALS:
+    os.kill(tracker._pid, number)
+os.close(tracker._fd)  # ends it
+print(os.waitstatus_to_exitcode(os.waitpid(tracker._pid, 0)[1]))
+"""
+
 
 def test_results_are_in_the_order_of_the_items():
     second = threading.Event()
@@ -102,3 +117,8 @@ def test_nothing_is_printed_where_pythons_resource_tracker_was_killed():
     command = [sys.executable, "-W", "ignore:resource_tracker", "-c", WITH_KILLED_TRACKER]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
+
+
+def test_signals_of_a_terminal_do_not_end_pythons_resource_tracker():
+    done = subprocess.run([sys.executable, "-c", WITH_SIGNALLED_TRACKER], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
