@@ -224,7 +224,8 @@ def directory_lock(folder: FilePath, job: str, argument: str) -> Iterator[None]:
                     path.write_text(f"process {os.getpid()} on {socket.gethostname()}")
                 yield
         finally:
-            path.unlink(missing_ok=True)  # before the release; after it, the file may belong to another job
+            with contextlib.suppress(OSError):  # such as a disk that is read-only since its failure
+                path.unlink()  # before the release; after it, the file may belong to another job
             lock.release()
     finally:
         with contextlib.suppress(OSError):

@@ -4,6 +4,7 @@ import errno
 import fcntl
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -57,6 +58,14 @@ def test_a_second_job_of_this_process_is_refused_until_the_first_ends(tmp_path):
     with lock(tmp_path / "model"):
         pass
     assert os.listdir(tmp_path) == []
+
+
+def test_an_error_of_the_job_is_reported_even_if_the_lock_file_cannot_be_removed(tmp_path):
+    model = tmp_path / "model"
+    with pytest.raises(InputError, match="found no disk"), lock(model):
+        shutil.rmtree(model)
+        model.touch()  # no file can be removed below a file
+        raise InputError("found no disk")
 
 
 def test_a_job_of_another_process_is_named(holder, tmp_path):
