@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import errno
 import json
 import math
 import os
@@ -120,7 +121,7 @@ def save_model(folder: pathlib.Path, name: str, model: keras.Model, progress: Pr
         progress: Progress, for a checkpoint. Defaults to `None`.
 
     Raises:
-        InputError: if the disk is full.
+        InputError: if the file cannot be written, as on a full disk.
     """
     partial = folder / f"{PARTIAL}{name}"
     try:
@@ -140,10 +141,12 @@ def save_model(folder: pathlib.Path, name: str, model: keras.Model, progress: Pr
             flush_to_disk(folder)
     except OSError as error:
         again = "continue with --resume" if checkpoints_in(folder) else "train again"
+        first = "free space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "check the disk and the folder"
         found = f"found that writing failed ({error.strerror or error})"
-        raise InputError(found, remedy=f"free space, then {again}", path=folder / name) from error
+        raise InputError(found, remedy=f"{first}, then {again}", path=folder / name) from error
     finally:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            partial.unlink()
 
 
 def _add_progress(path: pathlib.Path, progress: Progress) -> None:

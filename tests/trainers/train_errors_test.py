@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import shutil
 import socket
 
 import pytest
@@ -178,3 +179,17 @@ def test_a_full_disk_is_an_error(tsv, disk):
     with pytest.raises(InputError, match=f"{small}/m/last.keras: {expected}"):
         train_tiny(tsv, small / "m", **settings)
     assert not list((small / "m").glob(".partial*")) and not (small / "m" / "last.keras").exists()
+
+
+@pytest.mark.usefixtures("eager")
+def test_a_directory_that_disappears_during_the_training_is_not_reported_as_a_full_disk(tsv, tmp_path):
+    model = tmp_path / "m"
+
+    class Remover(TrainingReporter):
+        def round_ended(self, *arguments):
+            shutil.rmtree(model)
+            model.touch()
+
+    expected = "found that writing failed .Not a directory.; check the disk and the folder, then train again"
+    with pytest.raises(InputError, match=f"{model}/best.keras: {expected}"):
+        train(tiny_config(updates=2, round_updates=1), tsv, model, reporter=Remover(lambda line: None))
