@@ -178,14 +178,15 @@ def onednn_matmul(packed: "PackedMatrices | None" = None) -> Iterator[None]:
     """A context in which oneDNN computes the float32 products of `matmul` on a CPU, and their gradients.
 
     PyTorch computes them with MKL, which takes up to twice the time on processors that Intel did not make. On Intel's,
-    oneDNN takes 1.2 times the time of MKL on average (`benchmarks/products.py`). There, and where PyTorch lacks the
-    operation, the context does nothing. Gradients of gradients are not computed.
+    oneDNN takes 1.2 times the time of MKL on average (`benchmarks/products.py`), so MKL computes them there, and where
+    PyTorch lacks the operation. Gradients of gradients are not computed.
 
     Args:
-        packed: PackedMatrices, which are used while no gradients are recorded. Defaults to `None`: none are packed.
+        packed: PackedMatrices for float32 where oneDNN computes it, and for bfloat16. They are used while no gradients
+            are recorded. Defaults to `None`: none are packed.
     """
     before = getattr(_ACTIVE, "onednn", False), getattr(_ACTIVE, "packed", None)
-    _ACTIVE.onednn, _ACTIVE.packed = _computes_float32(), packed
+    _ACTIVE.onednn, _ACTIVE.packed = _AVAILABLE and not is_from_intel(), packed
     try:
         yield
     finally:
@@ -198,10 +199,6 @@ def onednn_is_available() -> bool:
 
 
 _AVAILABLE = onednn_is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-
-
-def _computes_float32() -> bool:
-    return _AVAILABLE and not is_from_intel()
 
 
 class PackedMatrices(ParameterCache[torch.Tensor]):
@@ -223,8 +220,8 @@ class PackedMatrices(ParameterCache[torch.Tensor]):
 
 
 def _gains_by_packing(dtype: torch.dtype) -> bool:
-    # In bfloat16, oneDNN computes the products of PyTorch on every processor.
-    computes = dtype == torch.bfloat16 or (dtype == torch.float32 and _computes_float32())
+    # In bfloat16, oneDNN computes PyTorch's products on the processors of Intel, too.
+    computes = _AVAILABLE and (dtype == torch.bfloat16 or (dtype == torch.float32 and not is_from_intel()))
     return computes and can_pack(dtype)
 
 
