@@ -54,6 +54,7 @@ class ShardFolder(contextlib.AbstractContextManager["ShardFolder"]):
         self.path = f"{os.fspath(output)}.shards"
         self.done: dict[int, dict[str, Json]] = {}
         self._compressed = compressed
+        self._is_missing = False  # whether one of the shards so far is not done
         expected = {"format": FORMAT, **json.loads(json.dumps(manifest))}
         manifest_path = joined(self.path, MANIFEST)
         if exists(manifest_path):
@@ -67,15 +68,23 @@ class ShardFolder(contextlib.AbstractContextManager["ShardFolder"]):
             self.remove()
 
     def is_done(self, shard: Shard) -> bool:
-        """Returns whether a shard is done.
+        """Returns whether a shard is done. It is called with all shards, in order.
+
+        After a shard that is not done, a shard with other lines than those that were processed is not done, either: if
+        a malformed line of the former was removed, all lines after it belong to other shards than before.
 
         Raises:
-            InputError: if its lines differ from those that were processed: the input has changed.
+            InputError: if the lines differ and all shards before are done: the input has changed.
         """
         record = self.done.get(shard.number)
         if record is None:
+            self._is_missing = True
             return False
         if (record["lines"], record["sha256"]) != (shard.lines, shard.checksum):
+            if self._is_missing:
+                del self.done[shard.number]
+                remove(self._record(shard.number))
+                return False
             found = f"found that {shard} have changed since they were processed"
             expected = "expected the same input"
             remedy = f"restore the input, or remove {self.path} to begin again"

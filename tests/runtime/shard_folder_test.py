@@ -124,3 +124,14 @@ def test_an_error_before_the_first_shard_leaves_no_folder(output):
             raise KeyError
         assert os.path.exists(f"{output}.shards") == done
     assert json.loads(pathlib.Path(f"{output}.shards", MANIFEST).read_text())["shard_lines"] == 7
+
+
+def test_after_a_removed_line_only_shards_after_it_are_done_again(output):
+    pathlib.Path(f"{output}.shards").mkdir()
+    first, second, third = shards()
+    for shard in (first, third):
+        folder(output).keep(shard, result(shard))
+    shifted = Shard(2, 1, (FilePart("input", 5, b"2\n"),))
+    with folder(output) as again:
+        assert [again.is_done(shard) for shard in (first, second, shifted)] == [True, False, False]
+    assert not folder(output).is_done(third)

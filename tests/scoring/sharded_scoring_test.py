@@ -125,15 +125,8 @@ def test_jobs_that_cannot_be_run_or_resumed_are_refused(forward_scorer, table, o
             score_file(forward_scorer, table, output, shard_lines=4, **options)
     with interrupted(1):
         score_file(forward_scorer, table, out / "table", shard_lines=4)
-    lines = table.read_bytes()
-    for options, data, sentence in (
-        ({"length": True}, lines, "found the settings length true, expected false"),
-        ({}, lines.replace(b"0", b"1"), r"found that lines \d+ to \d+ have changed"),  # whichever was first
-    ):
-        table.write_bytes(data)
-        with pytest.raises(InputError, match=sentence):
-            score_file(forward_scorer, table, out / "table", shard_lines=4, **options)
-    table.write_bytes(lines)
+    with pytest.raises(InputError, match="found the settings length true, expected false"):
+        score_file(forward_scorer, table, out / "table", shard_lines=4, length=True)
     with monkeypatch.context() as patch, pytest.raises(InputError, match="found the model "):
         patch.setattr(ModelDirectory, "checksums", lambda directory: {"best.keras": "other"})
         score_file(forward_scorer, table, out / "table", shard_lines=4)
