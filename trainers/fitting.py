@@ -135,8 +135,20 @@ def fit(
 
 def _updates_at_most(config: TrainingConfig, batches: Batches) -> int | None:
     """Returns the number of updates at which `updates` or `epochs` ends the training; `None` without either."""
-    epoch_limit = math.ceil(config.epochs * batches.updates_per_epoch) if config.epochs else None
+    epoch_limit = int(updates_in(config.epochs, batches.updates_per_epoch)) if config.epochs else None
     return min(filter(None, (config.updates, epoch_limit)), default=None)
+
+
+def updates_in(epochs: float, updates_per_epoch: int) -> float:
+    """Returns the number of updates in a number of epochs, rounded up; infinity if a float cannot hold it.
+
+    Example:
+
+    >>> updates_in(1.1, 10), updates_in(1.11, 10)
+    (11.0, 12.0)
+    """
+    # 1.1 * 10 is a little more than 11.
+    return float(np.ceil(epochs * updates_per_epoch * (1 - 1e-12)))
 
 
 @contextlib.contextmanager
@@ -278,7 +290,7 @@ def _checkpoints(
         monitor,
         progress.rounds,
         config.patience,
-        config.patience_epochs and config.patience_epochs * batches.updates_per_epoch,
+        config.patience_epochs and updates_in(config.patience_epochs, batches.updates_per_epoch),
         config.checkpoint_minutes,
         saved,
     )
