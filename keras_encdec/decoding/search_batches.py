@@ -200,12 +200,15 @@ def target_limit(source_length: int, max_length_factor: float = LENGTH_FACTOR, m
 
     >>> target_limit(20), target_limit(3), target_limit(0), target_limit(20, max_length=5)
     (31, 11, 1, 6)
+    >>> target_limit(10, 1.1)
+    12
     >>> target_limit(20, 1e308), target_limit(20, max_length=10**14)
     (100001, 100001)
     """
     if max_length is not None:
         return min(max_length, MAX_LIMIT) + 1
-    longest = min(max_length_factor * source_length, MAX_LIMIT)
+    # 1.1 * 10 is a little more than 11.
+    longest = min(max_length_factor * source_length * (1 - 1e-12), MAX_LIMIT)
     return max(MIN_LIMIT, math.ceil(longest)) + 1 if source_length else 1
 
 

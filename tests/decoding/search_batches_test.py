@@ -204,3 +204,10 @@ def test_only_on_a_cpu_a_greedy_batch_has_fewer_sources_than_rows_fit(monkeypatc
     assert [
         len(batch.indices) - batch.indices.count(None) for batch in batches.batches(requests, GreedySampler())
     ] == sizes
+
+
+def test_no_target_is_longer_than_the_factor_allows():
+    for hundredths in range(1, 400):
+        for words in (1, 7, 10, 30, 100):
+            limit = search_batches.target_limit(words, hundredths / 100)
+            assert limit == max(10, -(-hundredths * words // 100)) + 1, (hundredths, words)
