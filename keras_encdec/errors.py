@@ -40,7 +40,13 @@ def _printable(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return "".join(c if c.isprintable() else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    if "\udc80" <= character <= "\udcff":  # a byte that is not UTF-8, as Python reads it with surrogateescape
+        return f"\\x{ord(character) - 0xDC00:x}"
+    return character.encode("unicode_escape").decode()
 
 
 class InputError(Exception):

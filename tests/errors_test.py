@@ -36,6 +36,13 @@ def test_control_characters_are_written_as_escapes():
     assert str(InputError("found « café »")) == "found « café »."
 
 
+def test_bytes_that_are_not_utf_8_are_written_as_bytes():
+    text = b"caf\xe9 \x80\xff".decode("utf-8", "surrogateescape")
+    assert str(InputError(f"found {text}", path=f"{text}.txt")) == (
+        "caf\\xe9 \\x80\\xff.txt: found caf\\xe9 \\x80\\xff."
+    )
+
+
 def test_a_long_part_of_a_sentence_is_cut():
     error = str(InputError(f"found {'a' * 70_000}", "expected a word", "shorten it"))
     assert len(error) < 800 and error.endswith("a..., expected a word; shorten it.")

@@ -120,7 +120,8 @@ class TrainingReporter:
         """
         what = "pairs" if "source" in vocabulary_sizes else "targets"
         self.say(
-            f"{summary['unique']:,} unique {what} of {summary['read']:,}; {_left_out(summary, malformed, max_length)}"
+            f"{counted(summary['unique'], f'unique {what}')} of {summary['read']:,}; "
+            f"{_left_out(summary, malformed, max_length)}"
         )
         for side, words in vocabulary_sizes.items():
             # Without the end of sequence of each pair, as encdec-score and encdec-generate count.
