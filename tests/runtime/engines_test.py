@@ -41,14 +41,25 @@ def test_shards_before_a_damaged_place_of_the_input_are_kept(tmp_path):
     assert (written.count, sorted(folder.done)) == (2, [0, 1])
 
 
-def test_shards_before_lines_that_have_changed_are_not_kept(tmp_path):
+def test_lines_that_have_changed_are_not_processed_after_shards_that_are_all_done(tmp_path):
     pathlib.Path(tmp_path / "output.shards").mkdir()
     folder, opener = ShardFolder(tmp_path / "output", {}, [False]), Uppercase(tmp_path / "deaths")
     written = Progress(CountedWork(0))
-    do_missing(folder, ThisProcess(), opener, list(shards(["one", "two"]))[1:], written)
+    do_missing(folder, ThisProcess(), opener, shards(["one", "two"]), written)
+    again = ShardFolder(tmp_path / "output", {}, [False])
     with pytest.raises(InputError, match="input: found that lines 2 to 2 have changed"):
-        do_missing(folder, ThisProcess(), opener, shards(["changed", "changed"]), written)
-    assert sorted(folder.done) == [1]
+        do_missing(again, ThisProcess(), opener, shards(["one", "changed", "three"]), written)
+    assert sorted(again.done) == [0, 1]
+
+
+def test_lines_that_have_changed_after_a_missing_shard_are_processed_again(tmp_path):
+    """As those after a malformed line that was removed."""
+    pathlib.Path(tmp_path / "output.shards").mkdir()
+    folder, opener = ShardFolder(tmp_path / "output", {}, [False]), Uppercase(tmp_path / "deaths")
+    written = Progress(CountedWork(0))
+    do_missing(folder, ThisProcess(), opener, list(shards(["malformed", "one", "two"]))[1:], written)
+    assert do_missing(folder, ThisProcess(), opener, shards(["one", "two", "three"]), written) == 3
+    assert [folder.read(shard, 0) for shard in range(3)] == [b"ONE\n", b"TWO\n", b"THREE\n"]
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=["this", "one", "three"])
