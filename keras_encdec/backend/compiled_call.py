@@ -193,17 +193,18 @@ def _with_torch(layer: keras.layers.Layer) -> Compiler:
     from keras_encdec.backend.torch_products import Int8Products, PackedMatrices, onednn_matmul
 
     @functools.cache  # at the first call, `compute_in_int8` has marked the layer's weights
-    def products() -> Callable[[], contextlib.AbstractContextManager[object]]:
-        if any(getattr(weight, "in_int8", False) for weight in layer.variables):
-            int8_products = Int8Products(layer)
-            return lambda: int8_products
-        return functools.partial(onednn_matmul, PackedMatrices(layer))
+    def int8_products() -> Int8Products | None:
+        return Int8Products(layer) if any(getattr(weight, "in_int8", False) for weight in layer.variables) else None
+
+    @functools.cache
+    def packed() -> PackedMatrices:
+        return PackedMatrices(layer)
 
     def compiler(inputs: Structure, leaves: list[Tensor]) -> Callable[[list[Tensor]], Structure]:
         structure = keras.tree.map_structure(lambda _: 0, inputs)
 
         def call(leaves: list[Tensor]) -> Structure:
-            with torch.inference_mode(), products()():
+            with torch.inference_mode(), int8_products() or onednn_matmul(packed()):
                 outputs = layer(*keras.tree.pack_sequence_as(structure, leaves))
             # PyTorch's tree functions leave reference cycles that hold the tensors of the call, often many megabytes.
             # Python collects cycles by the number of objects, and commands make it collect rarely: too late for these.

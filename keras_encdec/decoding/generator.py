@@ -27,10 +27,6 @@ from keras_encdec.trained_model import check_can_translate
 
 # Partial spellings of an unknown word that a beam search keeps.
 CHARACTER_BEAM = 5
-# Batches that are searched at the same time with XLA on a CPU, so that one computes while the other waits for Python or
-# for the end of a product; `benchmarks/translation.py` measures the benefit. TensorFlow gains in long jobs, but would
-# compile again at each start: the names of the programs in its cache depend on the order in which they are compiled.
-SIDE_BY_SIDE = {"tensorflow": 1, "jax": 2}
 
 
 class Generator:
@@ -79,7 +75,10 @@ class Generator:
         self._speller = UnknownSpeller(ensemble, spelling_rules) if all(spells) else None
         self._batches = SearchBatches(models[0].source_words + FIRST_WORD, models[0].target_words + FIRST_WORD)
         self._arguments = models, weights, average, dtype, spelling_rules
-        self._threads = call_threads(SIDE_BY_SIDE.get(backend_name(), 1))
+        # With two threads, one computes while the other waits for Python or for the end of a product;
+        # `benchmarks/translation.py` measures the benefit. TensorFlow gains in long jobs, but would compile again at
+        # each start: the names of the programs in its cache depend on the order in which they are compiled.
+        self._threads = call_threads(with_xla=1 if backend_name() == "tensorflow" else 2)
 
     def __reduce__(self) -> tuple[type, tuple[object, ...]]:
         """Pickles the arguments: the process that reads them compiles its own functions."""

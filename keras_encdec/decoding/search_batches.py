@@ -159,8 +159,10 @@ class SearchBatches:
                     # Sources of all lengths are in each group, so that all groups become smaller at the same time.
                     order = [index for group in range(groups) for index in order[group::groups]]
                 words = _in_order(requests.candidates, order, with_special_ids(np.arange(0)))
+                if groups < rows and self._needs_most_words(width, groups):  # as in a batch before
+                    groups = 1
                 candidates = batch_candidates(words, groups, functools.partial(self._candidate_width, width, groups))
-                if 1 < groups < rows and candidates.words.shape[1] > WHOLE_SHARE * self._target_ids:
+                if 1 < groups < rows and self._needs_most_words(width, groups):
                     candidates = batch_candidates(words, 1, functools.partial(self._candidate_width, width, 1))
             source = pad(_in_order(requests.sources, order, [END]), width)
             characters: list[np.ndarray] = []
@@ -169,6 +171,10 @@ class SearchBatches:
             limits = np.array(_in_order(requests.limits, order, 1))
             input_indices = _in_order(requests.input_indices, order, 0)
             yield SearchBatch(order, source, limits, input_indices, candidates, characters)
+
+    def _needs_most_words(self, source_width: int, groups: int) -> bool:
+        """Returns whether candidates of this source width have been so wide that a batch had better share its words."""
+        return self._candidate_widths.get((source_width, groups), 0) > WHOLE_SHARE * self._target_ids
 
     def _candidate_width(self, source_width: int, groups: int, needed: int) -> int:
         """Returns the width of candidates, the same for many batches of a source width, as each width is compiled."""

@@ -57,6 +57,8 @@ def open_output(path: FilePath, keep: bool = True) -> Iterator[io.BufferedWriter
 def open_outputs(paths: Iterable[FilePath], keep: bool = True) -> Iterator[list[io.BufferedWriter]]:
     """Opens several files for writing as `open_output` does; none of them appears before all are on the disk.
 
+    A remote file may be uploaded only as it appears.
+
     Args:
         paths: the files, or their URLs.
         keep: see `open_output`.
