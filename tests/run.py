@@ -78,7 +78,7 @@ TRACED = [
 DOCTESTS = ["--doctest-modules", "keras_encdec", "trainers", "export"]
 # Modules that import PyTorch, which takes seconds, and have no examples.
 WITHOUT_PYTORCH = [
-    f"--ignore=keras_encdec/backend/{name}.py" for name in ("cuda_graphs", "torch_lstm", "torch_products")
+    f"--ignore=keras_encdec/backend/{name}.py" for name in ("cuda_graphs", "torch_int8", "torch_lstm", "torch_products")
 ]
 # With more failures than this, the code is broken, not a test.
 MAX_AGAIN = 10

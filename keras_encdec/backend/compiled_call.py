@@ -190,7 +190,8 @@ def _with_jax(layer: keras.layers.Layer) -> Compiler:
 def _with_torch(layer: keras.layers.Layer) -> Compiler:
     import torch
 
-    from keras_encdec.backend.torch_products import Int8Products, PackedMatrices, onednn_matmul
+    from keras_encdec.backend.torch_int8 import Int8Products
+    from keras_encdec.backend.torch_products import PackedMatrices, onednn_matmul
 
     @functools.cache  # at the first call, `compute_in_int8` has marked the layer's weights
     def int8_products() -> Int8Products | None:
@@ -224,7 +225,7 @@ def compute_in_int8(layer: keras.layers.Layer) -> None:
     """
     available = False
     if backend_name() == "torch" and on_cpu():
-        from keras_encdec.backend.torch_products import int8_is_available
+        from keras_encdec.backend.torch_int8 import int8_is_available
 
         available = int8_is_available()
     if not available:

@@ -130,7 +130,7 @@ def word_logits(features: Tensor, columns: Tensor, biases: Tensor, dtype: str) -
         float32 tensor `(rows,)`.
     """
     if _has_int8_products():
-        from keras_encdec.backend.torch_products import rounded_to_int8
+        from keras_encdec.backend.torch_int8 import rounded_to_int8
 
         features, columns = rounded_to_int8(features), rounded_to_int8(columns)
     logits = ops.sum(features * columns, axis=-1) + biases
@@ -140,6 +140,6 @@ def word_logits(features: Tensor, columns: Tensor, biases: Tensor, dtype: str) -
 def _has_int8_products() -> bool:
     if backend_name() != "torch":
         return False
-    from keras_encdec.backend.torch_products import int8_is_active
+    from keras_encdec.backend.torch_int8 import int8_is_active
 
     return int8_is_active()

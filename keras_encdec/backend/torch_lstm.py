@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch.autograd.function import once_differentiable
 
-from keras_encdec.backend.torch_products import int8_is_active, onednn_is_available
+from keras_encdec.backend.torch_int8 import int8_is_active
+from keras_encdec.backend.torch_products import onednn_is_available
 
 # The operation takes the gates in the order i, f, g, o. The same exchange leads back.
 _ORDER = (0, 1, 3, 2)

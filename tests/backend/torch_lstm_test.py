@@ -11,7 +11,7 @@ if keras.backend.backend() != "torch":
 
 import torch
 
-from keras_encdec.backend import torch_lstm, torch_products
+from keras_encdec.backend import torch_int8, torch_lstm, torch_products
 
 if not torch_products.onednn_is_available():
     pytest.skip("PyTorch has no oneDNN here", allow_module_level=True)
@@ -194,10 +194,10 @@ def test_only_float32_of_the_cell_itself_is_computed_by_onednn(cls, dtype, calls
     torch.testing.assert_close(outputs, expected)
 
 
-@pytest.mark.skipif(not torch_products.int8_is_available(), reason="PyTorch has no fast products with 8 bits here")
+@pytest.mark.skipif(not torch_int8.int8_is_available(), reason="PyTorch has no fast products with 8 bits here")
 def test_products_of_8_bits_stay_products_of_8_bits(calls):
     cell = lstm()
-    with torch.inference_mode(), torch_products.Int8Products(cell):
+    with torch.inference_mode(), torch_int8.Int8Products(cell):
         cell.run(torch.ones(BATCH, TIME, FEATURES), cell.initial_state(BATCH))
     assert not calls
 

@@ -11,7 +11,7 @@ from keras_encdec.scoring import Scorer
 
 on_torch = keras.backend.backend() == "torch"
 if on_torch:
-    from keras_encdec.backend.torch_products import int8_is_available
+    from keras_encdec.backend.torch_int8 import int8_is_available
 
 needs_int8 = pytest.mark.skipif(
     not on_torch or not on_cpu() or not int8_is_available(), reason="no exact products with 8 bits here"
