@@ -45,8 +45,16 @@ class TorchTranslator(nn.Module):
         outputs, states = self.decoder(self.target(previous)[:, None], states)
         return torch.log_softmax(self.output(outputs[:, 0]), -1), states
 
-    def search(self, sources, beam):
+    def token(self, word, row):
+        """Returns what stands for a word that continues a row of the last step: itself."""
+        return word
+
+    def search(self, sources, beam, length_penalty=0.0):
         """Finds the best target of each source; finished sources leave the batch."""
+
+        def score(total, tokens):
+            return total / ((5 + tokens) / 6) ** length_penalty
+
         states, memory = self.encode(sources)
         states = tuple(part.repeat_interleave(beam, 1) for part in states)
         limits = [max(10, math.ceil(1.5 * (len(source) - 1))) + 1 for source in sources]
@@ -70,15 +78,15 @@ class TorchTranslator(nn.Module):
                 if length == limits[place]:
                     candidates = [(value, parent, END) for parent, value in enumerate(ends[i])]
                 for value, parent, word in candidates[:beam]:
-                    if word == END and value > best[place][0]:
-                        best[place] = value, (*tokens[i][parent], END)
+                    if word == END and score(value, length) > best[place][0]:
+                        best[place] = score(value, length), (*tokens[i][parent], END)
                 going = [one for one in candidates if one[2] != END][:beam]
-                if not going or best[place][0] >= going[0][0]:
+                if not going or best[place][0] >= score(going[0][0], limits[place]):
                     continue
                 going += [(-math.inf, going[0][1], END)] * (beam - len(going))
                 on.append(place)
                 kept.append(i)
-                longer.append([(*tokens[i][parent], word) for _, parent, word in going])
+                longer.append([(*tokens[i][parent], self.token(word, i * beam + parent)) for _, parent, word in going])
                 sums.append([value for value, _, _ in going])
                 chosen += [word for _, _, word in going]
                 rows += [i * beam + parent for _, parent, _ in going]

@@ -2,13 +2,14 @@
 
     python benchmarks/translation.py --model_dir=teacher --input=test.en --reference=test.fr [--student_dir=student]
         [--shortlist=shortlist.tsv] [--shortlist_words 100 20] [--dictionary=words.tsv] [--unescape] [--backends jax]
-        [--dtypes float32 bfloat16]
+        [--dtypes float32 bfloat16] [--peer]
 
 Each row is measured in a separate process, one after another: the teacher with a beam and greedily, and the student
 greedily and with small beams; each with all words and, given a table of `encdec-dictionary --shortlist`, with the words
-of the shortlist. The words that are counted are those of the translations. Prints a table with the ratio to the first
-row of the same backend; writes the results as JSON and, with matplotlib installed, a chart of BLEU over words per
-second.
+of the shortlist. With `--peer`, the same models written in PyTorch translate first, with the same weights and all
+words. The words that are counted are those of the translations. Prints a table with the ratios to the first row of the
+same backend and to PyTorch's row of the same model and search; writes the results as JSON and, with matplotlib
+installed, a chart of BLEU over words per second.
 """
 
 import argparse
@@ -21,33 +22,33 @@ from run import BACKENDS, HERE, measured
 from keras_encdec.formats.encodings import unescape
 from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric, read_text
 
+# The name of the models written in PyTorch, in the place of a backend.
+PEER = "torch peer"
+
 
 def main():
-    """Measures everything, prints the table and draws the chart."""
+    """Measures everything, prints the table, and draws the chart."""
     options = parsed()
     metric = CorpusMetric("bleu", [read_text(options.reference, unescaped=options.unescape)])
-    rows = []
-    for backend in options.backends:
-        first = None
-        for dtype in options.dtypes:
-            for name, arguments in contestants(options):
-                given = *arguments, "--input", options.input, "--dtype", dtype
-                given += ("--dictionary", options.dictionary) if options.dictionary else ()
-                figures = measured("ours_translation.py", *given, backend=backend)
-                translations = figures["translations"]
-                if options.unescape:
-                    translations = [unescape(line) for line in translations]
-                bleu = metric.score(metric.corpus_counts(translations).sum(axis=0))
-                rate = figures["words_per_second"]
-                if not rate:
-                    raise SystemExit(f"{name} on {backend} translated no word; train the model longer")
-                first = first or rate
-                row = {"who": name, "backend": backend, "dtype": dtype, "bleu": bleu, "words_per_second": rate}
-                rows.append({**row, "ratio": rate / first, "peak_mb": figures["peak_mb"]})
-                print(
-                    f"{name:32} {backend:11}{dtype:9}{bleu:6.2f} BLEU {rate:9,.0f} words/s {rate / first:6.2f} x",
-                    flush=True,
-                )
+    rows, first, peer = [], {}, {}
+    for backend, dtype, search, shortlist, arguments in contestants(options):
+        who = ", ".join((*search, f"shortlist {shortlist}")) if shortlist else ", ".join(search)
+        script, backend_of = ("peer_translation.py", "torch") if backend == PEER else ("ours_translation.py", backend)
+        figures = measured(script, *arguments, backend=backend_of)
+        translations = figures["translations"]
+        if options.unescape:
+            translations = [unescape(line) for line in translations]
+        bleu = metric.score(metric.corpus_counts(translations).sum(axis=0))
+        rate = figures["words_per_second"]
+        if not rate:
+            raise SystemExit(f"{who} on {backend} translated no word; train the model longer")
+        if backend == PEER:
+            peer[search] = rate
+        row = {"who": who, "backend": backend, "dtype": dtype, "bleu": bleu, "words_per_second": rate}
+        row["ratio"] = rate / first.setdefault(backend, rate)
+        row["peer_ratio"] = rate / peer[search] if search in peer else None
+        rows.append({**row, "peak_mb": figures["peak_mb"]})
+        print(line(row), flush=True)
     path = write_results({"rows": rows}, options.folder)
     print(path)
     draw(rows, path.with_suffix(".png"))
@@ -75,21 +76,35 @@ def parsed():
     parser.add_argument("--single", action="store_true", help="one sentence at a time, as a server gets them")
     parser.add_argument("--backends", nargs="+", default=BACKENDS, choices=BACKENDS)
     parser.add_argument("--dtypes", nargs="+", default=["float32"], choices=["float32", "bfloat16"])
+    parser.add_argument("--peer", action="store_true", help="also the same models in PyTorch: GRUs, both directions")
     parser.add_argument("--folder", type=pathlib.Path, default=HERE / "results", help="folder to write the results to")
     return parser.parse_args()
 
 
 def contestants(options):
-    """Yields the name of each row, and its arguments: model, beam, shortlist."""
+    """Yields what is measured: backend, dtype, model and search, words of the shortlist or 0, and the arguments."""
     systems = [("teacher", options.model_dir, options.beam), ("teacher", options.model_dir, 1)]
     systems += [("student", options.student_dir, beam) for beam in options.student_beams if options.student_dir]
-    for name, model_dir, beam in systems:
-        search = "greedy" if beam == 1 else f"beam {beam}"
-        single = ("--single",) if options.single else ()
-        yield f"{name}, {search}", (model_dir, "--beam", beam, *single)
-        for words in options.shortlist_words if options.shortlist else ():
-            given = "--shortlist", options.shortlist, "--shortlist_words", words
-            yield f"{name}, {search}, shortlist {words}", (model_dir, "--beam", beam, *single, *given)
+    common = ["--input", options.input, *(["--dictionary", options.dictionary] if options.dictionary else [])]
+    common += ["--single"] if options.single else []
+    ours = [(backend, dtype) for backend in options.backends for dtype in options.dtypes]
+    for backend, dtype in ([(PEER, "float32")] if options.peer else []) + ours:
+        for name, model_dir, beam in systems:
+            search = name, "greedy" if beam == 1 else f"beam {beam}"
+            arguments = [model_dir, *common, "--beam", beam]
+            if backend == PEER:
+                yield backend, dtype, search, 0, arguments
+                continue
+            for words in [0, *(options.shortlist_words if options.shortlist else [])]:
+                given = ["--shortlist", options.shortlist, "--shortlist_words", words] if words else []
+                yield backend, dtype, search, words, [*arguments, "--dtype", dtype, *given]
+
+
+def line(row):
+    """Formats a row of the table."""
+    rate = f"{row['bleu']:6.2f} BLEU {row['words_per_second']:9,.0f} words/s {row['ratio']:6.2f} x"
+    peer = f"{row['peer_ratio']:7.2f} x PyTorch" if row["peer_ratio"] else ""
+    return f"{row['who']:32} {row['backend']:11}{row['dtype']:9}{rate}{peer}"
 
 
 def draw(rows, path):

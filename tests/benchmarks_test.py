@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import toy_models
 
-from keras_encdec.models import RNNEncoderDecoder
+from keras_encdec.decoding import BeamSampler, Generator
+from keras_encdec.models import RecurrentEncoderDecoder, RNNEncoderDecoder
 
 FOLDER = pathlib.Path(__file__).parents[1] / "benchmarks"
 LIMITS = {
@@ -128,3 +129,18 @@ def test_keras_peer_scores_and_trains_on_every_backend(imported):
     source, target = np.array([[3, 4, 2], [5, 4, 2]]), np.array([[6, 2], [3, 2]])
     assert model.train_on_batch([source, target], target) > 0
     assert peer.score(model, list(zip(source.tolist(), target.tolist(), strict=True)), 2) > 0
+
+
+@pytest.mark.parametrize("score, directions", [("dot", "sum"), ("general", "concat"), ("concat", "concat")])
+def test_the_torch_peer_finds_the_same_translations(score, directions, imported):
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    peer = imported("peer_translation")
+    sizes = {"units": 8, "embedding_dim": 6, "initial_scale": 1.0}
+    keras.utils.set_random_seed(1)
+    kind = {"cell": "gru", "layers": 1, "bidirectional": directions, "attention": "global", "attention_score": score}
+    model = RecurrentEncoderDecoder(20, 20, **sizes, **kind, input_feeding=False)
+    sources = [[3, 4, 5, 2], [6, 2], [7, 8, 9, 10, 11, 2], [12, 1, 13, 2]]
+    for beam, penalty in (1, 0.0), (4, 1.0):
+        found = peer.TorchGRUTranslator(model).search(sources, beam, penalty)
+        targets = Generator(model).generate(sources, BeamSampler(beam, length_penalty=penalty))
+        assert [tuple(max(token, 1) for token in ids) for ids in found] == [best.ids for (best,) in targets]
