@@ -4,8 +4,8 @@
 
 Prints the time of oneDNN divided by that of MKL for the product of rows and a matrix and for both of its gradients, in
 float32. `keras_encdec/backend/torch_products.py` chooses between the two by the processor's maker. Then, in float32 and
-bfloat16, the time of a product with a packed matrix divided by that of oneDNN with the matrix as it is. The last line
-has the geometric means.
+bfloat16, the time of a product with a packed matrix divided by that of oneDNN with the matrix as it is. A line has the
+geometric means. The last line has the time of oneDNN's tanh divided by that of PyTorch's, for some numbers of elements.
 """
 
 import functools
@@ -14,7 +14,7 @@ import time
 
 import torch
 
-from keras_encdec.backend.torch_products import can_pack, onednn_product, packed_matrix, packed_product
+from keras_encdec.backend.torch_products import can_pack, onednn_product, onednn_tanh, packed_matrix, packed_product
 
 # Rows, inner dimension and columns: of a search, of scoring and of training, with the published and with small sizes.
 SHAPES = (
@@ -29,6 +29,8 @@ SHAPES = (
     (2048, 256, 768),
 )
 REPEATS = 30
+# Elements of a tanh.
+SIZES = 1 << 14, 1 << 16, 1 << 20
 
 
 def ratio(first, second):
@@ -68,7 +70,11 @@ def main():
             of_dtypes = [packed(x, w, dtype) for dtype in dtypes]
             ratios.append((compared(x, w), compared(g, w.t()), compared(x.t(), g), *of_dtypes))
             print(f"{f'{rows} x {inner} x {columns}':24}" + "".join(f"{each:17.2f}" for each in ratios[-1]))
+        tanhs = [torch.randn(size) for size in SIZES]
+        of_tanh = [ratio(functools.partial(torch.tanh, x), functools.partial(onednn_tanh, x)) for x in tanhs]
     print(f"{'mean':24}" + "".join(f"{statistics.geometric_mean(each):17.2f}" for each in zip(*ratios, strict=True)))
+    named = ", ".join(f"{each:.2f} of {size:,}" for each, size in zip(of_tanh, SIZES, strict=True))
+    print(f"tanh: {named} elements")
 
 
 if __name__ == "__main__":

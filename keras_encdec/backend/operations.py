@@ -62,11 +62,19 @@ def matmul(left: "Tensor | keras.Variable", right: "Tensor | keras.Variable") ->
 
 
 def tanh(tensor: Tensor) -> Tensor:
-    """Computes tanh as `ops.tanh` does; under JAX, which converts float64 to float32 there, it stays."""
+    """Computes tanh as `ops.tanh` does.
+
+    Under JAX, float64 stays, which Keras converts to float32 there. Under PyTorch, oneDNN may compute it (see
+    `torch_products.onednn_matmul`).
+    """
     if backend_name() == "jax":
         import jax
 
         return jax.numpy.tanh(tensor)
+    if backend_name() == "torch":
+        from keras_encdec.backend import torch_products
+
+        return torch_products.tanh(as_tensor(tensor))
     return ops.tanh(tensor)
 
 

@@ -1,4 +1,4 @@
-"""Matrix products of PyTorch on a CPU that oneDNN computes, with packed weights.
+"""Matrix products of PyTorch on a CPU, with packed weights, and tanh, which oneDNN computes.
 
 This module imports torch. Only functions that run under PyTorch import it.
 """
@@ -48,11 +48,12 @@ class ParameterCache(Generic[Result]):
 
 @contextlib.contextmanager
 def onednn_matmul(packed: "PackedMatrices | None" = None) -> Iterator[None]:
-    """A context in which oneDNN computes the float32 products of `matmul` on a CPU, and their gradients.
+    """A context in which oneDNN computes the float32 products of `matmul`, and `tanh`, on a CPU, and their gradients.
 
-    PyTorch computes them with MKL, which takes up to twice the time on processors that Intel did not make. On Intel's,
-    oneDNN takes 1.2 times the time of MKL on average (`benchmarks/products.py`), so MKL computes them there, and where
-    PyTorch lacks the operation. Gradients of gradients are not computed.
+    PyTorch computes them with MKL, which takes up to twice the time for products, and five times for tanh, on
+    processors that Intel did not make. On Intel's, oneDNN takes 1.2 times the time of MKL for a product on average
+    (`benchmarks/products.py`), so MKL computes them there, and where PyTorch lacks the operation. Gradients of
+    gradients are not computed.
 
     Args:
         packed: PackedMatrices for float32 where oneDNN computes it, and for bfloat16. They are used while no gradients
@@ -186,3 +187,47 @@ class _DifferentiableProduct(torch.autograd.Function):
             onednn_product(upstream, matrix.t()) if rows_need_it else None,
             onednn_product(flat.t(), d_flat) if matrix_needs_it else None,
         )
+
+
+# Number of elements from which the tanh of oneDNN is faster, although it copies them.
+_MANY = 1 << 14
+
+
+def tanh(tensor: torch.Tensor) -> torch.Tensor:
+    """Computes tanh as `torch.tanh` does; within `onednn_matmul`, with oneDNN, to within an ulp."""
+    is_many = tensor.is_cpu and tensor.numel() >= _MANY
+    if not is_many or not getattr(_ACTIVE, "onednn", False) or not _computes_tanh(tensor.dtype):
+        return torch.tanh(tensor)
+    if tensor.requires_grad and torch.is_grad_enabled():
+        result: torch.Tensor = _DifferentiableTanh.apply(tensor)
+        return result
+    return onednn_tanh(tensor)
+
+
+@functools.cache
+def _computes_tanh(dtype: torch.dtype) -> bool:
+    """Returns whether oneDNN computes tanh of a dtype on this processor; bfloat16 needs some of its instructions."""
+    try:
+        return not onednn_tanh(torch.zeros(1, dtype=dtype)).any()
+    except RuntimeError:
+        return False
+
+
+def onednn_tanh(tensor: torch.Tensor) -> torch.Tensor:
+    """Computes tanh of a float32 or bfloat16 tensor with oneDNN."""
+    return torch.tanh(tensor.to_mkldnn()).to_dense()
+
+
+class _DifferentiableTanh(torch.autograd.Function):
+    @staticmethod
+    def forward(context: Any, tensor: torch.Tensor) -> torch.Tensor:
+        output = onednn_tanh(tensor)
+        context.save_for_backward(output)
+        return output
+
+    @staticmethod
+    @once_differentiable
+    def backward(context: Any, upstream: torch.Tensor) -> torch.Tensor:
+        [output] = context.saved_tensors
+        gradient: torch.Tensor = torch.ops.aten.tanh_backward(upstream, output)
+        return gradient

@@ -11,6 +11,7 @@ import torch  # noqa: E402
 
 from keras_encdec.backend import torch_products  # noqa: E402  it imports torch
 from keras_encdec.backend.compiled_call import compiled_call  # noqa: E402
+from keras_encdec.backend.operations import tanh  # noqa: E402
 
 CASES = {
     "rows": ((5, 7), (7, 11)),
@@ -145,3 +146,51 @@ def test_mkl_multiplies_on_processors_of_intel(calls, monkeypatch):
     with torch.inference_mode(), torch_products.onednn_matmul():
         torch_products.matmul(torch.ones(2, 3), torch.ones(3, 4))
     assert not calls
+
+
+@pytest.fixture
+def tanh_calls(monkeypatch):
+    """What oneDNN computes the tanh of, also on a processor of Intel."""
+    monkeypatch.setattr(torch_products, "is_from_intel", lambda: False)
+    found, computed = [], torch_products.onednn_tanh
+    monkeypatch.setattr(torch_products, "onednn_tanh", lambda tensor: found.append(tensor) or computed(tensor))
+    return found
+
+
+@pytest.mark.skipif(not torch_products._AVAILABLE, reason="PyTorch has no oneDNN here")
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+def test_tanh_equals_that_of_pytorch(dtype, tanh_calls):
+    torch.manual_seed(0)
+    special = torch.tensor([0.0, -0.0, 1e-30, -1e-4, 9.0, -30.0, float("inf"), -float("inf"), float("nan")])
+    numbers = torch.cat([special, 3 * torch.randn(2 * torch_products._MANY)]).to(getattr(torch, dtype))
+    with torch.inference_mode(), torch_products.onednn_matmul():
+        found = tanh(numbers)
+        # A number gives the same result wherever it is.
+        np.testing.assert_array_equal(tanh(numbers[3:]).double(), found[3:].double())
+        wide = torch.stack([numbers, numbers], 1)
+        np.testing.assert_array_equal(tanh(wide[:, 1]).double(), found.double())
+    computes = torch_products._computes_tanh(numbers.dtype)
+    assert computes or dtype != "float32"
+    assert found.dtype == numbers.dtype and len(tanh_calls) >= 3 * computes
+    # An ulp of the result; both round to bfloat16.
+    np.testing.assert_allclose(
+        found.double(), torch.tanh(numbers).double(), rtol=2.0**-7 if dtype == "bfloat16" else 2.0**-22
+    )
+
+
+@pytest.mark.skipif(not torch_products._AVAILABLE, reason="PyTorch has no oneDNN here")
+def test_gradients_of_tanh_equal_those_of_pytorch(tanh_calls):
+    numbers = torch.randn(torch_products._MANY, requires_grad=True)
+    upstream = torch.randn(torch_products._MANY)
+    [expected] = torch.autograd.grad(torch.tanh(numbers), numbers, upstream)
+    with torch_products.onednn_matmul():
+        [found] = torch.autograd.grad(tanh(numbers), numbers, upstream)
+    assert len(tanh_calls) == 1
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_tanh_of_few_numbers_or_outside_the_context_is_pytorchs(tanh_calls):
+    tanh(torch.ones(torch_products._MANY))
+    with torch_products.onednn_matmul():
+        tanh(torch.ones(torch_products._MANY - 1))
+    assert not tanh_calls
