@@ -129,6 +129,11 @@ class LayerFunction(keras.layers.Layer):
         return self.function(*inputs)
 
 
+def compiles_shapes() -> bool:
+    """Returns whether a call is compiled for each shape of its inputs, which takes seconds; not under PyTorch."""
+    return backend_name() != "torch"
+
+
 def power_of_two(number: int, minimum: int = 1) -> int:
     """Rounds a number of rows or steps up to a power of two, so that a layer is compiled for few shapes.
 
@@ -264,7 +269,7 @@ class BatchReduction:
 
     def __init__(self, multiplications: int, minimum: int) -> None:
         self._minimum = minimum
-        self._compiles = backend_name() != "torch"
+        self._compiles = compiles_shapes()
         self._rows_of_compiling = COMPILING / max(1, multiplications)
         self._rows_wasted: collections.Counter[tuple[Hashable, int]] = collections.Counter()
 

@@ -76,7 +76,7 @@ class PrefixTreeDecoder(keras.layers.Layer):
         # state: these are the first rows of the tables.
         roots = next((table.shape[0] for table in state.values()), 0)
         features, totals, tables = self._tables(previous, parents, sources, batches, state, roots, memory, word_tables)
-        results = ops.stack([*self._logits(previous, parents, features), totals])
+        results = ops.stack([*self._logits(previous, parents, batches, features), totals])
         outputs = [results, *([tables["attention"][roots:]] if self.with_attention else [])]
         if spelled_slots is not None:
             rows = {name: take_rows(table, spelled_slots + roots) for name, table in tables.items()}
@@ -122,21 +122,30 @@ class PrefixTreeDecoder(keras.layers.Layer):
             return ops.pad(first, [[0, slots], *[[0, 0]] * (len(first.shape) - 1)])
 
         states = {name: with_slots(first) for name, first in state.items()}
-        features, totals = ops.zeros((slots, matrix.shape[0]), "float32"), ops.zeros((slots,), "float32")
+        features, totals = ops.empty((slots, matrix.shape[0]), "float32"), ops.zeros((slots,), "float32")
         tables: tuple[Tensor, Tensor, State] = counted_loop(body, batches, features, totals, states)
         return tables
 
-    def _logits(self, previous: Tensor, parents: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
+    def _logits(self, previous: Tensor, parents: Tensor, batches: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
         """Computes the logit of the last word of each prefix after its parent, and of the end of sequence after it.
 
-        This is done after the loop: a loop copies a table that it both reads and writes in each iteration.
+        This is done after the loop over the states: a loop copies a table that it both reads and writes in each
+        iteration.
         """
         matrix, bias = map(ops.convert_to_tensor, self.decoder.output_weights)
         output, bias = ops.cast(ops.transpose(matrix), "float32"), ops.cast(bias, "float32")
-        word, parent = ops.reshape(previous, (-1,)), ops.maximum(ops.reshape(parents, (-1,)), 0)
-        before = ops.take(features, parent, axis=0)
-        into = word_logits(before, ops.take(output, word, axis=0), ops.take(bias, word), matrix.dtype)
-        return into, word_logits(features, output[END], bias[END], matrix.dtype)
+        size = previous.shape[1]
+        in_batches = ops.reshape(features, (-1, size, features.shape[-1]))
+
+        def body(batch: Tensor, into: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
+            words, before = previous[batch], take_rows(features, ops.maximum(parents[batch], 0))
+            new = word_logits(before, take_rows(output, words), ops.take(bias, words), matrix.dtype)
+            end = word_logits(in_batches[batch], output[END], bias[END], matrix.dtype)
+            return store_rows(into, batch * size, new), store_rows(ends, batch * size, end)
+
+        zeros = ops.zeros(features.shape[:1], "float32")
+        into, ends = counted_loop(body, batches, zeros, ops.zeros_like(zeros))
+        return into, ends
 
     def _in_dtypes(self, tensors: dict[str, Tensor], specs: dict[str, TensorSpec]) -> dict[str, Tensor]:
         return {name: ops.cast(tensors[name], spec.dtype or self.compute_dtype) for name, spec in specs.items()}

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_encdec.backend.compiled_call import LayerFunction, compiled_call, power_of_two
+from keras_encdec.backend.compiled_call import LayerFunction, compiled_call, compiles_shapes, power_of_two
 from keras_encdec.backend.loops import counted_loop
 from keras_encdec.backend.operations import store_rows, take_rows
 from keras_encdec.backend.types import Memory, State, Tensor
@@ -90,14 +90,17 @@ def padded_width(length: int) -> int:
 def _batches(lengths: np.ndarray) -> Iterator[tuple[np.ndarray, int, int]]:
     """Yields indices of sources of similar length, and the number of rows and the width of their batch.
 
-    There are few different numbers of rows and widths, as every shape is compiled.
+    There are few different numbers of rows and widths where every shape is compiled.
     """
     widths = np.array([padded_width(int(length)) for length in lengths])
     for width in np.unique(widths):
         indices, start = np.flatnonzero(widths == width), 0
         many, few = max(1, TOKENS // width), max(1, REST_TOKENS // width)
         while start < len(indices):
-            size = many if len(indices) - start > many // 2 else few
+            left = len(indices) - start
+            size = many if left > many // 2 else few
+            if not compiles_shapes():
+                size = min(left, many)
             yield indices[start : start + size], size, width
             start += size
 

@@ -79,3 +79,17 @@ def test_scores_do_not_depend_on_how_much_memory_there_is(model, monkeypatch):
     expected = Scorer(model).score(pairs)
     monkeypatch.setattr(scorer, "BYTES", 4096)
     np.testing.assert_allclose(Scorer(model).score(pairs), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("compiles, sizes", [(True, [4, 4, 4]), (False, [10])])
+def test_sources_that_are_left_are_encoded_together_where_no_shape_is_compiled(compiles, sizes, monkeypatch):
+    monkeypatch.setattr(batch_encoder, "TOKENS", 1024)
+    monkeypatch.setattr(batch_encoder, "REST_TOKENS", 32)
+    monkeypatch.setattr(batch_encoder, "compiles_shapes", lambda: compiles)
+    encoder = batch_encoder.BatchEncoder(toy(cell="rnn"))
+    found, call = [], encoder._call
+    encoder._call = lambda ids, *others: found.append(ids.shape[0]) or call(ids, *others)
+    sources = np.tile(np.array([3, 4, 2], np.int32), (10, 1))
+    state, _ = encoder.start(sources, np.full(10, 3), 16)
+    assert found == sizes
+    assert all((table[:10] == table[0]).all() and table[0].any() for table in state.values())
