@@ -168,16 +168,15 @@ def product(rows: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
     Returns:
         float tensor `(..., width)`.
     """
+    if backend_name() == "torch" and bias is not None and rows.dtype == as_tensor(matrix).dtype:
+        from keras_encdec.backend import torch_products
+
+        return torch_products.matmul(rows, as_tensor(matrix), as_tensor(bias))
     if len(rows.shape) < 3 or not _transposed_products_are_slow():
         result = matmul(rows, matrix)
     else:
         result = custom_gradient(_product, _product_gradients)(rows, as_tensor(matrix))[0]
-    if bias is None:
-        return result
-    bias = as_tensor(bias)
-    if backend_name() == "torch" and result.dtype == bias.dtype and not (result.requires_grad or bias.requires_grad):
-        return result.add_(bias)  # PyTorch would otherwise write the sum, which may be large, to another tensor
-    return ops.add(result, bias)
+    return result if bias is None else ops.add(result, as_tensor(bias))
 
 
 def sigmoid_gradient(upstream: Tensor, output: Tensor) -> Tensor:

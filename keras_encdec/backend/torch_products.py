@@ -120,9 +120,9 @@ def packed_matrix(matrix: torch.Tensor) -> torch.Tensor:
     return packed
 
 
-def packed_product(rows: torch.Tensor, packed: torch.Tensor) -> torch.Tensor:
-    """Multiplies rows `(..., inner)` by what `packed_matrix` returned for a matrix `(inner, columns)`."""
-    product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(rows, packed, None, "none", [], "")
+def packed_product(rows: torch.Tensor, packed: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    """Multiplies rows `(..., inner)` by what `packed_matrix` returned for a matrix, and adds a bias."""
+    product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(rows, packed, bias, "none", [], "")
     return product
 
 
@@ -133,26 +133,31 @@ def product_with(matrix: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]
     return functools.partial(packed_product, packed=packed_matrix(matrix))
 
 
-def matmul(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """Multiplies matrices as `torch.matmul` does; within `onednn_matmul`, with oneDNN.
+def matmul(left: torch.Tensor, right: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    """Multiplies matrices as `torch.matmul` does, and adds a bias to each row; within `onednn_matmul`, with oneDNN.
 
     The layers call it. A context that intercepted PyTorch's functions, as `Int8Products` does, would slow all of them,
     and PyTorch would leave it while it computes gradients.
     """
-    matrices: PackedMatrices | None = getattr(_ACTIVE, "packed", None)
-    if matrices is not None and right.ndim == 2 and left.ndim >= 2 and left.numel() and left.dtype == right.dtype:
-        packed = None if torch.is_grad_enabled() else matrices.get(right)
+    factors = (left, right) if bias is None else (left, right, bias)
+    needs_gradient = torch.is_grad_enabled() and any(factor.requires_grad for factor in factors)
+    is_one_matrix = right.ndim == 2 and left.ndim >= 2 and left.numel() > 0 and right.numel() > 0
+    if is_one_matrix and all(factor.is_cpu and factor.dtype == left.dtype for factor in factors):
+        matrices: PackedMatrices | None = getattr(_ACTIVE, "packed", None)
+        packed = None if matrices is None or torch.is_grad_enabled() else matrices.get(right)
         if packed is not None:
-            return packed_product(left, packed)
-    computes = getattr(_ACTIVE, "onednn", False) and left.dtype == right.dtype == torch.float32
-    if not computes or not (left.is_cpu and right.is_cpu) or left.numel() == 0 or right.numel() == 0:
-        return torch.matmul(left, right)
-    needs_gradient = torch.is_grad_enabled() and (left.requires_grad or right.requires_grad)
-    if left.ndim >= 2 and right.ndim == 2:
-        return _DifferentiableProduct.apply(left, right) if needs_gradient else onednn_product(left, right)
-    if left.ndim == right.ndim == 3 and not needs_gradient and len(left) == len(right) and _are_large(left, right):
-        return torch.stack([onednn_product(*factors) for factors in zip(left, right, strict=True)])
-    return torch.matmul(left, right)
+            return packed_product(left, packed, bias)
+        if getattr(_ACTIVE, "onednn", False) and left.dtype == torch.float32:
+            return _DifferentiableProduct.apply(*factors) if needs_gradient else onednn_product(*factors)
+    stacks = left.ndim == right.ndim == 3 and len(left) == len(right) and left.dtype == right.dtype == torch.float32
+    if stacks and getattr(_ACTIVE, "onednn", False) and left.is_cpu and not needs_gradient and _are_large(left, right):
+        product = torch.stack([onednn_product(*matrices) for matrices in zip(left, right, strict=True)])
+    else:
+        product = torch.matmul(left, right)
+    if bias is None:
+        return product
+    # A sum may be large: it is written to another tensor only if it must be.
+    return product + bias if needs_gradient or product.dtype != bias.dtype else product.add_(bias)
 
 
 # oneDNN multiplies the matrices of two stacks one by one if each product has this number of multiplications or more.
@@ -164,29 +169,40 @@ def _are_large(left: torch.Tensor, right: torch.Tensor) -> bool:
     return left[0].numel() * right.shape[-1] >= _LARGE
 
 
-def onednn_product(rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
-    """Multiplies float32 rows `(..., inner)` by a matrix `(inner, columns)` with oneDNN."""
+def onednn_product(rows: torch.Tensor, matrix: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    """Multiplies float32 rows `(..., inner)` by a matrix `(inner, columns)` with oneDNN, and adds a bias."""
     # The operation that torch.compile uses for a linear layer in inference; it expects the matrix transposed.
-    product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(rows, matrix.t(), None, "none", [], "")
+    product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(rows, matrix.t(), bias, "none", [], "")
     return product
 
 
 class _DifferentiableProduct(torch.autograd.Function):
     @staticmethod
-    def forward(context: Any, rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
+    def forward(
+        context: Any, rows: torch.Tensor, matrix: torch.Tensor, bias: torch.Tensor | None = None
+    ) -> torch.Tensor:
         context.save_for_backward(rows, matrix)
-        return onednn_product(rows, matrix)
+        return onednn_product(rows, matrix, bias)
 
     @staticmethod
     @once_differentiable
-    def backward(context: Any, upstream: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    def backward(context: Any, upstream: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         rows, matrix = context.saved_tensors
-        rows_need_it, matrix_needs_it = context.needs_input_grad
+        needed = context.needs_input_grad
         flat, d_flat = rows.reshape(-1, rows.shape[-1]), upstream.reshape(-1, upstream.shape[-1])
-        return (
-            onednn_product(upstream, matrix.t()) if rows_need_it else None,
-            onednn_product(flat.t(), d_flat) if matrix_needs_it else None,
+        gradients = (
+            onednn_product(upstream, matrix.t()) if needed[0] else None,
+            _product_of_columns(flat, d_flat) if needed[1] else None,
+            d_flat.sum(0) if len(needed) > 2 and needed[2] else None,
         )
+        return gradients[: len(needed)]
+
+
+def _product_of_columns(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """Computes left^T right from `(n, inner)` and `(n, columns)`. oneDNN copies the first factor in another order."""
+    if right.shape[1] < left.shape[1] // 8:
+        return onednn_product(right.t(), left).t().contiguous()
+    return onednn_product(left.t(), right)
 
 
 # Number of elements from which the tanh of oneDNN is faster, although it copies them.

@@ -85,6 +85,28 @@ def test_gradients_equal_those_of_pytorch(case, constant, calls):
         np.testing.assert_allclose(own.numpy(), plain.numpy(), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.skipif(not torch_products._AVAILABLE, reason="PyTorch has no oneDNN here")
+@pytest.mark.parametrize("columns", [1, 11], ids=["one column", "many columns"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_bias_is_added_to_each_row_in_value_and_gradient(columns, dtype, calls):
+    random = np.random.default_rng(0)
+    arrays = [random.normal(size=shape).astype(dtype) for shape in ((3, 4, 17), (17, columns), (columns,))]
+    left, right, bias = arrays
+    upstream = random.normal(size=(3, 4, columns)).astype(dtype)
+    factors = [torch.tensor(array, requires_grad=True) for array in arrays]
+    with torch_products.onednn_matmul():
+        found = torch_products.matmul(*factors)
+        found.backward(torch.tensor(upstream))
+        with torch.inference_mode():
+            again = torch_products.matmul(*map(torch.tensor, arrays))
+    assert len(calls) == (4 if dtype == "float32" else 0)
+    np.testing.assert_allclose(found.detach(), left @ right + bias, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(again, left @ right + bias, rtol=1e-5, atol=1e-5)
+    gradients = upstream @ right.T, np.einsum("bti,bto->io", left, upstream), upstream.sum((0, 1))
+    for factor, gradient in zip(factors, gradients, strict=True):
+        np.testing.assert_allclose(factor.grad, gradient, rtol=1e-4, atol=1e-4)
+
+
 class Projection(keras.layers.Layer):
     def __init__(self, units, inputs, dtype):
         super().__init__(dtype=dtype)
