@@ -1,4 +1,4 @@
-"""Log sum exp of the logits of all words, without subtracting the maximum where that is exact, and logits of words."""
+"""Log-probabilities of targets; log sum exp of all logits without the maximum, where exact; logits of words."""
 
 import math
 from collections.abc import Callable
@@ -7,16 +7,70 @@ from typing import TypeVar
 import numpy as np
 
 from keras_encdec.backend.devices import backend_name, xla_on_cpu
+from keras_encdec.backend.gradients import custom_gradient
 from keras_encdec.backend.operations import matmul, ops, wide_dtype
-from keras_encdec.backend.types import Tensor
+from keras_encdec.backend.types import Structure, Tensor
 
 Results = TypeVar("Results")
 
 # Maximum number of words in a chunk: its logits fit into a processor's cache.
 CHUNK_WORDS = 2048
 LOG2_E = math.log2(math.e)
+# Elements of a part of a matrix that fits into a processor's cache.
+CACHED = 1 << 17
 # In nats. Between minus and plus this number the result is exact without subtracting the maximum.
 SAFE = 60.0
+
+
+def target_log_probs(logits: Tensor, target: Tensor, with_means: bool = False) -> list[Tensor]:
+    """Computes ln p of the target of each row and, for label smoothing, the mean of ln p over all ids except 0.
+
+    On a CPU, PyTorch would write the gradient of each ln p, all zeros but one, to a second matrix of the size of the
+    logits. Here it is computed from ln p of all ids. `benchmarks/run.py` (training) measures the benefit.
+
+    Args:
+        logits: float32 or float64 tensor `(rows, words)`.
+        target: integer tensor `(rows,)`.
+        with_means: bool. Whether to compute the means. Defaults to `False`.
+
+    Returns:
+        list of tensors `(rows,)` of the dtype of the logits, nats: one, or two with means.
+    """
+    if backend_name() == "torch" and logits.device.type == "cpu":
+        return _torch_target_log_probs(logits, target, with_means)
+    results = [-ops.sparse_categorical_crossentropy(target, logits, from_logits=True)]
+    if with_means:
+        results.append(ops.mean(logits[:, 1:], axis=-1) - ops.logsumexp(logits, axis=-1))
+    return [ops.cast(result, logits.dtype) for result in results]  # JAX in x64 mode widens them
+
+
+def _torch_target_log_probs(logits: Tensor, target: Tensor, with_means: bool) -> list[Tensor]:
+    import torch
+
+    others = logits.shape[1] - 1
+
+    def forward(logits: Tensor, target: Tensor) -> tuple[list[Tensor], Structure]:
+        log_probs, columns = torch.log_softmax(logits, -1), target.long()[:, None]
+        results = [log_probs.gather(1, columns)[:, 0]]
+        if with_means:
+            results.append((log_probs.sum(-1) - log_probs[:, 0]) / others)
+        return results, (log_probs, columns)
+
+    def backward(residuals: Structure, upstream: list[Tensor]) -> list[Tensor | None]:
+        (log_probs, columns), of_target = residuals, upstream[0][:, None]
+        of_each = upstream[1][:, None] / others if with_means else None
+        weights = -of_target if of_each is None else -of_target - others * of_each
+        if torch.is_grad_enabled():  # the gradient will be differentiated
+            gradient = log_probs.exp() * weights
+        else:
+            gradient, rows = torch.empty_like(log_probs), max(1, CACHED // log_probs.shape[1])
+            for parts in zip(*(tensor.split(rows) for tensor in (log_probs, weights, gradient)), strict=True):
+                torch.mul(parts[0], LOG2_E, out=parts[2]).exp2_().mul_(parts[1])  # 2^x is faster than exp
+        if of_each is not None:
+            gradient.add_(of_each)[:, :1].sub_(of_each)
+        return [gradient.scatter_add_(1, columns, of_target), None]
+
+    return custom_gradient(forward, backward)(logits, target)
 
 
 class SafeSums:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from keras import ops
 
+from keras_encdec.backend.log_sums import target_log_probs
 from keras_encdec.backend.operations import wide_dtype
 from keras_encdec.backend.types import Tensor
 from keras_encdec.text.vocabulary import END
@@ -20,27 +21,30 @@ def token_log_probs(logits: Tensor, target: Tensor) -> Tensor:
     Returns:
         tensor `(batch, time)`, nats: float32 (float64 for float64 logits) whatever the compute dtype.
     """
-    wide = wide_dtype(logits.dtype)
-    # Flat: PyTorch's cross-entropy expects the classes on axis 1, and would copy a tensor of rank three.
-    flat = ops.reshape(ops.cast(logits, wide), (-1, logits.shape[-1]))
-    losses = ops.sparse_categorical_crossentropy(ops.reshape(target, (-1,)), flat, from_logits=True)
-    losses = ops.cast(ops.reshape(losses, ops.shape(target)), wide)  # JAX in x64 mode widens them
-    return ops.where(ops.not_equal(target, 0), -losses, ops.zeros_like(losses))
+    return _log_probs(logits, target)[0]
 
 
-def mean_log_probs(logits: Tensor, target: Tensor) -> Tensor:
-    """Computes, at each target token, the mean of log p(w | y_<t, x) over all ids w except 0; 0 on padding.
+def token_and_mean_log_probs(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Computes `token_log_probs`, and at each token the mean of log p(w | y_<t, x) over all ids w except 0.
 
     Args:
         logits: float tensor `(batch, time, vocabulary)`.
         target: integer tensor `(batch, time)`: y_1 .. y_T, including the end of sequence, padding 0.
 
     Returns:
-        tensor `(batch, time)`, nats: float32 (float64 for float64 logits) whatever the compute dtype.
+        tuple of two tensors `(batch, time)`, nats, 0 on padding: float32 (float64 for float64 logits) whatever the
+        compute dtype.
     """
-    logits = ops.cast(logits, wide_dtype(logits.dtype))
-    means = ops.mean(logits[..., 1:], axis=-1) - ops.logsumexp(logits, axis=-1)
-    return ops.where(ops.not_equal(target, 0), means, ops.zeros_like(means))
+    log_probs, means = _log_probs(logits, target, with_means=True)
+    return log_probs, means
+
+
+def _log_probs(logits: Tensor, target: Tensor, with_means: bool = False) -> list[Tensor]:
+    # Flat: PyTorch's cross-entropy expects the classes on axis 1, and would copy a tensor of rank three.
+    flat = ops.reshape(ops.cast(logits, wide_dtype(logits.dtype)), (-1, logits.shape[-1]))
+    results = target_log_probs(flat, ops.reshape(target, (-1,)), with_means)
+    results = [ops.reshape(result, ops.shape(target)) for result in results]
+    return [ops.where(ops.not_equal(target, 0), result, ops.zeros_like(result)) for result in results]
 
 
 def next_log_probs(logits: Tensor) -> Tensor:

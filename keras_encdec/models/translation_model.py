@@ -25,8 +25,8 @@ from keras_encdec.models.log_probs import (
     SPECIAL_IDS,
     check_row_numbers,
     id_tensor,
-    mean_log_probs,
     sequence_log_probs,
+    token_and_mean_log_probs,
     token_log_probs,
 )
 from keras_encdec.models.symbols import check_model
@@ -183,10 +183,9 @@ class TranslationModel(LikelihoodModel):
 
     def log_probs_for_loss(self, logits: Tensor, target: Tensor, training: bool | None) -> Structure:
         """Computes the result of the model's call, see the class, from the logits of all steps."""
-        log_probs = token_log_probs(logits, target)
         if training and self.label_smoothing:
-            return {"log_probs": log_probs, "mean_log_probs": mean_log_probs(logits, target)}
-        return log_probs
+            return dict(zip(("log_probs", "mean_log_probs"), token_and_mean_log_probs(logits, target), strict=True))
+        return token_log_probs(logits, target)
 
     @staticmethod
     def sides(inputs: Structure) -> tuple[Tensor, Tensor]:

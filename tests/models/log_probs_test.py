@@ -10,7 +10,7 @@ from recurrent_toys import SOURCE, TARGET, stirred, toy, toy_language_model
 from keras_encdec.models import RNNEncoderDecoder
 from keras_encdec.models.contract import Decoder
 from keras_encdec.models.likelihood_model import LogLikelihood, Perplexity
-from keras_encdec.models.log_probs import mean_log_probs, token_log_probs
+from keras_encdec.models.log_probs import token_and_mean_log_probs
 
 SMOOTHING, WEIGHTS = 0.3, np.array([1.0, 0.5, 2.0, 0.0])
 IDS = 10  # of the toys' targets, that of the padding included
@@ -44,7 +44,7 @@ def test_the_mean_is_over_all_ids_but_the_padding_in_value_and_gradient():
     wanted = smoothed(TARGET)
 
     def outputs(logits, target):
-        return [token_log_probs(logits, target), mean_log_probs(logits, target)]
+        return list(token_and_mean_log_probs(logits, target))
 
     def total(logits, target):
         log_probs, means = outputs(logits, target)
