@@ -151,7 +151,8 @@ def matmul(left: torch.Tensor, right: torch.Tensor, bias: torch.Tensor | None = 
             return _DifferentiableProduct.apply(*factors) if needs_gradient else onednn_product(*factors)
     stacks = left.ndim == right.ndim == 3 and len(left) == len(right) and left.dtype == right.dtype == torch.float32
     if stacks and getattr(_ACTIVE, "onednn", False) and left.is_cpu and not needs_gradient and _are_large(left, right):
-        product = torch.stack([onednn_product(*matrices) for matrices in zip(left, right, strict=True)])
+        products = [onednn_product(*matrices) for matrices in zip(left, right, strict=True)]
+        product = torch.stack(products) if len(products) > 1 else products[0][None]
     else:
         product = torch.matmul(left, right)
     if bias is None:
@@ -206,7 +207,7 @@ def _product_of_columns(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor
 
 
 # Number of elements from which the tanh of oneDNN is faster, although it copies them.
-_MANY = 1 << 14
+_MANY = 1 << 15
 
 
 def tanh(tensor: torch.Tensor) -> torch.Tensor:
