@@ -1,6 +1,8 @@
 """The recurrence: a step applied along time, and its back-propagation through time."""
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import keras
 from keras import ops
@@ -143,13 +145,16 @@ def _states(
     def body(state: Structure, inputs_t: Structure, *masks_t: Tensor) -> tuple[Structure, Structure]:
         new, saved = forward(inputs_t, state, parameters)
         keras.tree.assert_same_structure(state, new)
-        # Some of Keras's functions convert float64 to float32; the state must keep its dtype.
-        new = keras.tree.map_structure(lambda leaf, old: ops.cast(leaf, old.dtype), new, state)
-        if masks_t:
-            new = keras.tree.map_structure(lambda leaf, old: _where(masks_t[0], leaf, old), new, state)
+        new = keras.tree.map_structure(functools.partial(_after_step, masks_t), new, state)
         return new, (new, saved)
 
     return loop.scan(body, initial_state, loop.split(inputs), *map(loop.split, masks))[1]
+
+
+def _after_step(masks_t: Sequence[Tensor], new: Tensor, old: Tensor) -> Tensor:
+    """Returns a leaf of the state after a step, which keeps its dtype and, where the step is masked, its value."""
+    new = _cast(new, old.dtype)
+    return _where(masks_t[0], new, old) if masks_t else new
 
 
 def _gradients(
@@ -165,47 +170,63 @@ def _gradients(
 ) -> list[Tensor | None]:
     """Computes the gradients of all arguments, as a flat list of their leaves."""
     upstream = [gradient for gradient in upstream if gradient is not None]
+    of_inputs, of_state = _FloatLeaves(inputs), _FloatLeaves(initial_state)
+    zeros = [ops.zeros_like(leaf) for leaf in of_state.taken(initial_state)]
 
     def body(
         d_state: list[Tensor], d_states_t: list[Tensor], state: Structure, saved: Structure, *masks_t: Tensor
     ) -> tuple[list[Tensor], Structure]:
-        d_new = [d + upstream for d, upstream in zip(d_state, d_states_t, strict=True)]
-        d_step = [_where(masks_t[0], d, ops.zeros_like(d)) for d in d_new] if masks_t else d_new
-        d_inputs_t, d_state, factors = step.backward(_with_float_leaves(state, d_step), state, saved, parameters)
-        d_state = _float_leaves(d_state, initial_state)
+        d_step = d_new = [d + upstream for d, upstream in zip(d_state, d_states_t, strict=True)]
+        if masks_t:
+            d_step = [_where(masks_t[0], d, zero) for d, zero in zip(d_new, zeros, strict=True)]
+        d_inputs_t, d_before, factors = step.backward(of_state.put(d_step), state, saved, parameters)
+        d_state = of_state.taken(d_before)
         if masks_t:
             # A masked step passes the gradient of its state on unchanged.
             d_state = [d + new - stepped for d, new, stepped in zip(d_state, d_new, d_step, strict=True)]
-        d_state = [ops.cast(d, new.dtype) for d, new in zip(d_state, d_new, strict=True)]
-        return d_state, (_float_leaves(d_inputs_t, inputs), factors)
+        d_state = [_cast(d, new.dtype) for d, new in zip(d_state, d_new, strict=True)]
+        return d_state, (of_inputs.taken(d_inputs_t), factors)
 
     before = loop.before(initial_state, states)
-    last = [ops.zeros_like(leaf) for leaf in _float_leaves(initial_state, initial_state)]
     d_initial_state, (d_inputs, factors) = loop.scan(
-        body, last, loop.split(upstream), before, saved, *map(loop.split, masks), reverse=True
+        body, zeros, loop.split(upstream), before, saved, *map(loop.split, masks), reverse=True
     )
     return [
-        *keras.tree.flatten(_with_float_leaves(inputs, loop.join(d_inputs))),
-        *keras.tree.flatten(_with_float_leaves(initial_state, d_initial_state)),
+        *keras.tree.flatten(of_inputs.put(loop.join(d_inputs))),
+        *keras.tree.flatten(of_state.put(d_initial_state)),
         *keras.tree.flatten(step.parameter_gradients(loop.stack(factors))),
         *[None] * len(masks),
     ]
 
 
-def _float_leaves(structure: Structure, like: Structure) -> list[Tensor]:
-    """Returns the leaves of `structure` whose counterparts in `like` have a float dtype."""
-    pairs = zip(keras.tree.flatten(structure), keras.tree.flatten(like), strict=True)
-    return [leaf for leaf, other in pairs if is_differentiable(other)]
+class _FloatLeaves:
+    """The leaves of a structure that have a float dtype; structures of gradients have `None` for the others.
+
+    Args:
+        like: structure of tensors.
+    """
+
+    def __init__(self, like: Structure) -> None:
+        self._like, self._are_float = like, [is_differentiable(leaf) for leaf in keras.tree.flatten(like)]
+
+    def taken(self, structure: Structure) -> list[Tensor]:
+        """Returns these leaves of another structure."""
+        leaves = zip(keras.tree.flatten(structure), self._are_float, strict=True)
+        return [leaf for leaf, is_float in leaves if is_float]
+
+    def put(self, leaves: list[Tensor]) -> Structure:
+        """Makes a structure of these leaves."""
+        remaining = iter(leaves)
+        # Not map_structure: under PyTorch it visits the keys of a dict in another order than flatten.
+        flat = [next(remaining) if is_float else None for is_float in self._are_float]
+        return keras.tree.pack_sequence_as(self._like, flat)
 
 
-def _with_float_leaves(structure: Structure, leaves: list[Tensor]) -> Structure:
-    """Replaces the float leaves of a structure with these leaves, and its other leaves with `None`."""
-    remaining = iter(leaves)
-    # Not map_structure: under PyTorch it visits the keys of a dict in another order than flatten.
-    flat = [next(remaining) if is_differentiable(leaf) else None for leaf in keras.tree.flatten(structure)]
-    return keras.tree.pack_sequence_as(structure, flat)
+def _cast(tensor: Tensor, dtype: Any) -> Tensor:
+    """Casts a tensor if it has another dtype: some of Keras's functions convert float64 to float32."""
+    return tensor if tensor.dtype == dtype else ops.cast(tensor, dtype)
 
 
 def _where(mask: Tensor, tensor: Tensor, other: Tensor) -> Tensor:
     """Takes the rows of `tensor` where the mask `(batch,)` is true, and those of `other` elsewhere."""
-    return ops.where(ops.reshape(mask, (-1, *[1] * (len(tensor.shape) - 1))), tensor, other)
+    return ops.where(mask[(..., *[None] * (len(tensor.shape) - 1))], tensor, other)
