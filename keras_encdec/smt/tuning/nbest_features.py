@@ -45,10 +45,11 @@ class NBestFeatures:
         return np.repeat(np.arange(len(self.starts)), np.diff(self.starts, append=len(self.features)))
 
     @property
-    def is_distinguished(self) -> bool:
-        """Whether a feature differs between hypotheses of a sentence."""
+    def varies(self) -> npt.NDArray[np.bool_]:
+        """Whether each value differs between hypotheses of a sentence: bool array `(values,)`."""
         lowest, highest = (extreme.reduceat(self.features, self.starts) for extreme in (np.minimum, np.maximum))
-        return not np.array_equal(lowest, highest)
+        differs: npt.NDArray[np.bool_] = np.any(lowest != highest, axis=0)
+        return differs
 
     def best(self, weights: Array) -> Indices:
         """Finds the row of each sentence with the highest weighted sum, `(sentences,)`; of equal sums, the first."""

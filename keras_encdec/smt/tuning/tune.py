@@ -136,7 +136,7 @@ def tune(
             lists.score(begin),
             None if held_out is None else held_out.score(begin),
             tuple(tuned),
-            lists.is_distinguished,
+            bool(lists.varies.any()),
         )
         outputs.write(tuning)
     return tuning

@@ -56,7 +56,8 @@ def feature_spread(nbest: NBestFeatures) -> Array:
     sizes = np.diff(nbest.starts, append=len(nbest.features))
     means = np.add.reduceat(nbest.features, nbest.starts, axis=0) / sizes[:, None]
     spread = np.sqrt(np.mean((nbest.features - means[nbest.sentence_of]) ** 2, axis=0))
-    return np.where(spread > 0, spread, 1.0)
+    # Rounding of the mean leaves a constant feature a spread of about 1e-17, by which no weight may be divided.
+    return np.where(nbest.varies & (spread > 0), spread, 1.0)
 
 
 def _ascend(nbest: NBestFeatures, weights: Array, spread: Array, rng: np.random.Generator) -> tuple[Array, float]:

@@ -13,6 +13,7 @@ from keras_encdec.datasets import libreoffice_en_fr
 from keras_encdec.formats import read_weights
 from keras_encdec.smt import decode_nbest, estimate_ngrams
 from keras_encdec.smt.tuning import mert
+from keras_encdec.smt.tuning.weight_searches import feature_spread
 
 pytest.importorskip("sacrebleu", reason="sacrebleu is not installed")
 
@@ -30,6 +31,21 @@ def test_mert_reaches_the_best_score_of_a_fine_grid(features, metric):
     assert nbest.quick_score(result) >= optimum - 1e-9
     if features == 2:
         assert nbest.quick_score(result) == pytest.approx(optimum)  # the grid is fine enough for every interval
+
+
+@pytest.mark.parametrize("value", [0.3, 0.7, -12.6])
+def test_a_feature_that_is_equal_for_all_hypotheses_of_a_sentence_leaves_the_others_their_weights(value):
+    nbest = toy_nbest(2, sentences=10, hypotheses=7, features=2)  # the mean of seven equal values is rounded
+    constant = dataclasses.replace(
+        nbest,
+        lengths={**nbest.lengths, "Constant0": 1},
+        features=np.c_[nbest.features, value + 0.1 * nbest.sentence_of],
+    )
+    np.testing.assert_allclose(feature_spread(constant), [*feature_spread(nbest), 1.0])
+    results = [
+        mert(each, np.zeros(size), np.random.default_rng(1), restarts=3) for each, size in ((nbest, 2), (constant, 3))
+    ]
+    assert constant.quick_score(results[1]) == pytest.approx(nbest.quick_score(results[0]))
 
 
 def test_equal_seeds_give_equal_weights_and_it_never_gets_worse():
