@@ -74,7 +74,7 @@ class ExperimentResult:
         lines = [head + ["published gain"] * has_published]
         lines.append(["---"] * len(lines[0]))
         for row in self.rows:
-            name = re.sub(r"[\r\n]+", " ", row.name).replace("|", r"\|")
+            name = _in_one_line(row.name).replace("|", r"\|")
             cells = [name, _mean_and_deviation(row.dev), _mean_and_deviation(row.test)]
             cells += ["" if row.gain is None else f"{row.gain:+.2f}"]
             cells += ["" if p is None else f"{p:.4f}" for p in (row.p_bootstrap, row.p_randomization)]
@@ -127,7 +127,7 @@ def _markdown(result: ExperimentResult) -> str:
     tunings = len(result.rows[0].test)
     stages = "\n".join(f"| {stage.name} | {stage.seconds:,.1f} |" for stage in result.stages)
     total = sum(stage.seconds for stage in result.stages)
-    return f"""# {result.title}
+    return f"""# {_in_one_line(result.title)}
 
 {result}
 
@@ -140,6 +140,10 @@ randomization pools all tunings (Clark et al., 2011). Signature: `{result.metric
 {stages}
 | total | {total:,.1f} |
 """
+
+
+def _in_one_line(text: str) -> str:
+    return re.sub(r"[\r\n]+", " ", text)
 
 
 def _mean_and_deviation(scores: Sequence[float]) -> str:

@@ -146,13 +146,14 @@ def test_from_lists(folder, eager, uncompiled, monkeypatch):
     assert run(folder)[1] == ["tune-0", "tune-1", "tune-2", "evaluate"]
 
 
-def test_names_of_rows_may_have_any_characters(tmp_path):
+def test_the_title_and_names_of_rows_may_have_any_characters(tmp_path):
     rows = [RowResult(name, (1.0,), (2.0,), 0.5) for name in ("costs $5", "a$b_$", "a|b", "c\nd", "\U0010fffd")]
-    result = ExperimentResult("Title", "BLEU", "case:mixed", "mira", tuple(rows), ())
+    result = ExperimentResult("Two\nlines", "BLEU", "case:mixed", "mira", tuple(rows), ())
     write_results(result, tmp_path)
     (notice,) = draw_results(result, tmp_path)  # about the character for private use
     assert "boxes in place of a character, \U0010fffd," in notice and "results.md and results.json are not" in notice
     assert "costs $5" in (tmp_path / "results.svg").read_text()
+    assert (tmp_path / "results.md").read_text().startswith("# Two lines\n\n|")
     for name in (r"a\|b", "c d"):
         assert f"\n| {name} | 1.00 | 2.00 |" in (tmp_path / "results.md").read_text()
 
