@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from keras_encdec.errors import InputError
 from keras_encdec.formats import InputLines, model_words, open_output
-from keras_encdec.formats.encodings import escape
+from keras_encdec.formats.encodings import FileEncoding, escape
 from keras_encdec.formats.feature_weights import LANGUAGE_MODEL, TRANSLATION_MODEL
 from keras_encdec.formats.ini_lines import parse_ini_lines
 from keras_encdec.formats.phrase_table import number_of_scores
@@ -81,11 +81,14 @@ def check_programs(moses_dir: str) -> None:
 
 
 def escape_text(text: pathlib.Path, output: pathlib.Path) -> None:
-    """Writes tokenized text with Moses's escapes. Escapes in the input are kept."""
+    """Writes tokenized text with Moses's escapes. Escapes in the input are kept.
+
+    Raises:
+        InputError: if the text cannot be read, or is not UTF-8.
+    """
     with InputLines(text) as lines, open_output(output) as file:
-        for line in lines:
-            words = model_words(line.decode("utf-8"))
-            file.write(" ".join(map(escape, words)).encode() + b"\n")
+        for line in FileEncoding().texts(lines):
+            file.write(" ".join(map(escape, model_words(line))).encode() + b"\n")
 
 
 def write_moses_ini(phrase_table: pathlib.Path, language_model: pathlib.Path, output: pathlib.Path, order: int) -> None:

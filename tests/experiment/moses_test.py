@@ -47,6 +47,19 @@ def test_text_gets_the_escapes_that_it_lacks(files):
     assert (files / "again").read_text() == (files / "out").read_text()
 
 
+def test_only_words_of_a_text_reach_moses(files):
+    (files / "dev.en").write_bytes(b"\xef\xbb\xbfa b\r\n\r\nc\r\n")
+    moses.escape_text(files / "dev.en", files / "out")
+    assert (files / "out").read_bytes() == b"a b\n\nc\n"
+
+
+def test_text_that_is_not_utf_8_is_an_error_with_its_line(files):
+    (files / "dev.en").write_bytes(b"a b\ncaf\xe9\n")
+    with pytest.raises(InputError, match="dev.en, line 2: found bytes that are not UTF-8"):
+        moses.escape_text(files / "dev.en", files / "out")
+    assert not (files / "out").exists()
+
+
 def test_the_configuration_has_a_weight_for_each_score(files):
     moses.write_moses_ini(files / "table.gz", files / "lm.arpa", files / "moses.ini", order=4)
     text = (files / "moses.ini").read_text()
