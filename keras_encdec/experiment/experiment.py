@@ -170,6 +170,7 @@ class StagePlan:
             models = {f"model_{number}": path for number, path in enumerate(moses.files_of_ini(ini))}
         else:
             models = {"phrase_table": self._phrase_table, "language_model": self._language_model(escaped=True)}
+            moses.check_paths(models)
             ini = self._add(
                 "moses-ini", moses.write_moses_ini, models, {"output": "moses.ini"}, {"order": baseline.ngram_order}
             )

@@ -15,6 +15,7 @@ from keras_encdec.formats import InputLines, model_words, open_output
 from keras_encdec.formats.encodings import FileEncoding, escape
 from keras_encdec.formats.feature_weights import LANGUAGE_MODEL, TRANSLATION_MODEL
 from keras_encdec.formats.ini_lines import parse_ini_lines
+from keras_encdec.formats.moses_ini import is_moses_path
 from keras_encdec.formats.phrase_table import number_of_scores
 from keras_encdec.runtime.open_output import write_file
 from keras_encdec.runtime.unfinished import temporary_folder
@@ -89,6 +90,22 @@ def escape_text(text: pathlib.Path, output: pathlib.Path) -> None:
     with InputLines(text) as lines, open_output(output) as file:
         for line in FileEncoding().texts(lines):
             file.write(" ".join(map(escape, model_words(line))).encode() + b"\n")
+
+
+def check_paths(models: Mapping[str, pathlib.Path]) -> None:
+    """Checks that a moses.ini can name the files of a system, before the first stage begins.
+
+    Args:
+        models: dict from "phrase_table" and "language_model" to the path of the file, which need not exist yet.
+
+    Raises:
+        InputError: for a path with spaces or #.
+    """
+    for name, path in models.items():
+        if not is_moses_path(os.fspath(path.absolute())):
+            found, expected = f"found this path of the {name.replace('_', ' ')}", "expected a path without spaces and #"
+            remedy = "rename the folder, or give another --output: moses.ini cannot hold such a path"
+            raise InputError(found, expected, remedy, path.absolute())
 
 
 def write_moses_ini(phrase_table: pathlib.Path, language_model: pathlib.Path, output: pathlib.Path, order: int) -> None:

@@ -68,6 +68,20 @@ def test_the_configuration_has_a_weight_for_each_score(files):
     assert weights["TranslationModel0"] == [0.2] * 5 and weights["LM0"] == [0.5]
 
 
+def test_a_folder_that_moses_ini_cannot_name_is_an_error_before_the_first_stage(files):
+    for program in moses.PROGRAMS:
+        (files / "moses" / program).touch()
+        (files / "moses" / program).chmod(0o755)
+    (files / "dev.fr").write_text("a &amp; b\nc\n")
+    text = "".join(f'{part}_source = "dev.en"\n{part}_target = "dev.fr"\n' for part in ("train", "dev", "test"))
+    config, begun = files / "experiment.toml", []
+    config.write_text(f'[data]\n{text}[baseline]\nsystem = "moses"\nmoses_dir = "moses"\n[[rows]]\nname = "Baseline"\n')
+    for folder in ("my results", "results#2"):
+        with pytest.raises(InputError, match=f"{folder}/phrase-table.gz: found this path .* without spaces and #; .*"):
+            experiment(str(config), files / folder, begun=lambda *stage: begun.append(stage))
+    assert not begun
+
+
 def test_tunes_and_decodes(files, monkeypatch):
     moses.write_moses_ini(files / "table.gz", files / "lm.arpa", files / "moses.ini", order=5)
     monkeypatch.chdir(files)  # the stages' paths may be relative
