@@ -129,8 +129,8 @@ def estimate_ngrams(
 
     Raises:
         ConfigurationError: a ValueError, for options that cannot be used.
-        InputError: if the text cannot be read, or has one of the words `<s>`, `</s>` and `<unk>` or a carriage
-            return inside a line.
+        InputError: if the text cannot be read, or has one of the words `<s>`, `</s>` and `<unk>`, a NUL character, or
+            a carriage return inside a line.
 
     Example:
 
@@ -188,6 +188,9 @@ def _read(lines: InputLines, encoding: FileEncoding, shown: Progress) -> tuple[l
                     "expected carriage returns at the ends of lines only, one each",
                     "convert the ends of lines",
                 )
+            if b"\0" in word:  # ends a word for KenLM
+                found = f"found a NUL character in the word {quoted(word)}"
+                raise lines.error(found, "expected none", "remove them, such as with tr -d '\\000'")
         ids.append(_BEGIN_ID)
         ids += [vocabulary.setdefault(word, len(vocabulary)) for word in words]
         ids.append(_END_ID)

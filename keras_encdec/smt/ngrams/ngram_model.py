@@ -97,7 +97,7 @@ class NgramModel:
     def __contains__(self, word: str) -> bool:
         """Whether the model has a word; KenLM gives all others ln p of `<unk>`."""
         try:
-            return word in self._model
+            return "\0" not in word and word in self._model
         except UnicodeEncodeError:  # the word has bytes that are not text in the declared encoding
             return False
 
@@ -108,6 +108,8 @@ class NgramModel:
             InputError: if log10 p is not finite, because of a number such as -1e400 in the file.
         """
         following = self._new_state()
+        if "\0" in word:  # KenLM would read the part before it
+            word = UNKNOWN.decode()
         try:
             log10 = self._model.BaseScore(state, word, following)
         except UnicodeEncodeError:  # the word has bytes that are not text in the declared encoding

@@ -138,6 +138,9 @@ def test_unusable_text_leaves_the_output_unchanged(tmp_path):
         (tmp_path / "returns").write_bytes(b"a\r\n" + line)
         with pytest.raises(InputError, match="returns, line 2: found a carriage return in the word "):
             estimate_ngrams(tmp_path / "returns", tmp_path / "arpa")
+    (tmp_path / "nul").write_bytes(b"a\nb a\0b\n")
+    with pytest.raises(InputError, match=r"nul, line 2: found a NUL character in the word .*; .* tr -d '\\000'"):
+        estimate_ngrams(tmp_path / "nul", tmp_path / "arpa")
     with pytest.raises(ConfigurationError, match="found one file for two purposes"):
         estimate_ngrams(tmp_path / "text", tmp_path / "text")
     assert (tmp_path / "arpa").read_text() == "before"

@@ -197,3 +197,9 @@ def test_a_full_folder_for_the_copy_in_utf_8_is_named(tmp_path, full_temporary_f
 def test_words_that_are_not_text_are_unknown(tmp_path):
     model = model_of(tmp_path, ARPA)
     assert "\udce9" not in model and model.score(["a", "\udce9"]) == pytest.approx(model.score(["a", "x"]))
+
+
+def test_a_word_with_a_nul_character_is_not_the_word_before_it(tmp_path):
+    model = model_of(tmp_path, ARPA)
+    assert "a" in model and "a\0b" not in model
+    assert model.score(["a", "a\0b"]) == pytest.approx(model.score(["a", "x"])) != model.score(["a", "a"])
