@@ -15,7 +15,7 @@ from keras_encdec.runtime.imports import check_extra
 from keras_encdec.runtime.input_lines import InputLines
 from keras_encdec.runtime.remote_folders import LocalFiles
 from keras_encdec.runtime.unfinished import temporary_folder, writing_temporary_files
-from keras_encdec.smt.ngrams.ngram_estimation import SENTENCE_END, UNKNOWN
+from keras_encdec.smt.ngrams.ngram_estimation import SENTENCE_BEGIN, SENTENCE_END, UNKNOWN
 
 if TYPE_CHECKING:
     from kenlm import Model, State
@@ -28,6 +28,8 @@ _BINARY = b"mmap lm http://kheafield.com/code"  # the start of KenLM's binary fi
 _REMEDY = "give an ARPA file or a binary file of KenLM, as encdec-ngram, lmplz or build_binary makes it"
 # KenLM also splits sentences at these, which are part of words here.
 _OTHER_SPACE = frozenset("\v\f\r\0\n")
+# In a text, these are words like any others, and do not begin or end a sentence.
+_MARKS = frozenset({SENTENCE_BEGIN.decode(), SENTENCE_END.decode()})
 
 
 class NgramModel:
@@ -119,7 +121,8 @@ class NgramModel:
         return log10, following
 
     def score(self, words: Sequence[str]) -> float:
-        """Computes log10 p of a sentence with its end; unknown words are `<unk>`."""
+        """Computes log10 p of a sentence with its end; unknown words are `<unk>`, and so are `<s>` and `</s>` in it."""
+        words = [UNKNOWN.decode() if word in _MARKS else word for word in words]
         sentence = " ".join(words)
         if _OTHER_SPACE.isdisjoint(sentence):
             with contextlib.suppress(UnicodeEncodeError):

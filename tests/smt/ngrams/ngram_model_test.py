@@ -203,3 +203,10 @@ def test_a_word_with_a_nul_character_is_not_the_word_before_it(tmp_path):
     model = model_of(tmp_path, ARPA)
     assert "a" in model and "a\0b" not in model
     assert model.score(["a", "a\0b"]) == pytest.approx(model.score(["a", "x"])) != model.score(["a", "a"])
+
+
+@pytest.mark.parametrize("mark", ["<s>", "</s>"])
+def test_marks_of_sentences_are_unknown_words_within_a_sentence(tmp_path, mark):
+    model = model_of(tmp_path, ARPA)
+    assert model.score(["a", mark, "a"]) == model.score(["a", "x", "a"])
+    assert model.score(["a\v", mark, "a"]) == pytest.approx(model.score(["y", "x", "a"]))
