@@ -12,7 +12,7 @@ from keras_encdec.export.client.served_scorer import ServedScorer
 from keras_encdec.formats import FilePath, InputLines, Record, open_output, pair_format
 from keras_encdec.runtime.files import check_distinct_files
 from keras_encdec.runtime.progress import FileSummary, Progress, counted
-from keras_encdec.runtime.progress_state import count_error
+from keras_encdec.runtime.progress_state import count_errors
 from keras_encdec.runtime.shards import windows
 from keras_encdec.scoring.record_scorer import RecordScorer, write_scored_lines
 from keras_encdec.scoring.scoring_options import ScoringOptions, score_columns
@@ -157,5 +157,5 @@ class ServedLines:
             raise report from refusal
         with self._lock:
             self.refused += 1
-            count_error(str(report))
+            count_errors(1, str(report))
         return self._scorer([record._replace(problem=str(report))])[0]

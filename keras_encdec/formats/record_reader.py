@@ -7,7 +7,7 @@ from typing import Generic, NamedTuple, Self, TypeVar
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding, undecodable
 from keras_encdec.runtime.input_lines import InputLines
-from keras_encdec.runtime.progress_state import count_error
+from keras_encdec.runtime.progress_state import count_errors
 
 #: The type of the records that a reader yields.
 LineRecord = TypeVar("LineRecord", covariant=True)
@@ -32,6 +32,9 @@ class RecordReader(Generic[LineRecord]):
         kept: str. How the caller treats malformed lines with "keep", for the text of errors. A caller that leaves such
             lines out sets it.
         malformed: int. Malformed lines so far.
+        last_problem: str. The sentence about the last of them; empty before the first.
+        counts_errors: bool. Whether malformed lines count as errors in the progress of the task. A caller that reads
+            lines which are also read elsewhere sets it to `False`. Defaults to `True`.
         num_scores: int. Number of scores on each line; 0 before the first well-formed line, and of a format without
             scores. A caller that starts in the middle of a file sets it and `num_scores_line` from the lines before.
         num_scores_line: int. Number of the line that decided `num_scores`; 0 if there is none.
@@ -49,7 +52,7 @@ class RecordReader(Generic[LineRecord]):
         if on_error not in ("stop", "keep", None):
             raise ValueError(f"found on_error={on_error!r}, expected one of stop, keep")
         self._encoding, self._on_error = FileEncoding(encoding), on_error
-        self.malformed = 0
+        self.malformed, self.last_problem, self.counts_errors = 0, "", True
         self.num_scores = self.num_scores_line = 0
 
     def __iter__(self) -> Iterator[LineRecord]:
@@ -76,9 +79,10 @@ class RecordReader(Generic[LineRecord]):
             problem = lines.error(error.found, error.expected, f"{error.remedy(lines.line_number)}{remedy}")
         if self._on_error != "keep":
             raise problem from None
-        self.malformed += 1
-        count_error(str(problem))
-        return str(problem)
+        self.malformed, self.last_problem = self.malformed + 1, str(problem)
+        if self.counts_errors:
+            count_errors(1, self.last_problem)
+        return self.last_problem
 
 
 class MalformedLine(ValueError):

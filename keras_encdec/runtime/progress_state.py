@@ -157,11 +157,11 @@ class ProgressRecord:
             self._keep()
         self._pass_on(lambda outer: outer.update(done, total, share, before))
 
-    def count_error(self, sentence: str) -> None:
-        """Counts an error after which the task continues."""
+    def count_errors(self, number: int, sentence: str) -> None:
+        """Counts errors after which the task continues; the sentence is that of the last one."""
         with self._lock:
-            self._change(errors=self.state.errors + 1, last_error=sentence)
-        self._pass_on(lambda outer: outer.count_error(sentence))
+            self._change(errors=self.state.errors + number, last_error=sentence)
+        self._pass_on(lambda outer: outer.count_errors(number, sentence))
 
     def fail(self, sentence: str) -> None:
         """Marks the task as failed; call it for a task that ends early without an exception."""
@@ -224,7 +224,12 @@ def current_record() -> ProgressRecord | None:
     return _current[-1] if _current else None
 
 
-def count_error(sentence: str) -> None:
-    """Counts an error after which the current task continues, if its progress is recorded."""
-    if record := current_record():
-        record.count_error(sentence)
+def count_errors(number: int, sentence: str) -> None:
+    """Counts errors after which the current task continues, if its progress is recorded and there are any.
+
+    Args:
+        number: int. Number of errors.
+        sentence: str. Sentence of the last one.
+    """
+    if number and (record := current_record()):
+        record.count_errors(number, sentence)

@@ -22,7 +22,7 @@ from keras_encdec.runtime.shards import Shard, ShardResult
 
 # Name of the manifest, and the end of the name of a finished shard's record, which begins with the shard's number.
 MANIFEST, DONE = "manifest.json", ".done.json"
-FORMAT = 3
+FORMAT = 4
 _BLOCK = 1 << 20
 
 

@@ -191,18 +191,24 @@ class ScoreCounts:
         too_long: int. Lines with more than `max_tokens` tokens.
         unknown_words: tuple of UnknownWords, one for each side and model.
         ngrams: tuple of NgramCounts, one for each model of limited context.
+        last_problem: str. A sentence about the last malformed line; empty if there is none.
     """
 
     malformed: int = 0
     too_long: int = 0
     unknown_words: tuple[UnknownWords, ...] = ()
     ngrams: tuple[NgramCounts, ...] = ()
+    last_problem: str = ""
 
     def __add__(self, other: Self) -> "ScoreCounts":
         words = (a + b for a, b in zip(self.unknown_words, other.unknown_words, strict=True))
         ngrams = (a + b for a, b in zip(self.ngrams, other.ngrams, strict=True))
         return ScoreCounts(
-            self.malformed + other.malformed, self.too_long + other.too_long, tuple(words), tuple(ngrams)
+            self.malformed + other.malformed,
+            self.too_long + other.too_long,
+            tuple(words),
+            tuple(ngrams),
+            other.last_problem or self.last_problem,
         )
 
     @classmethod
@@ -210,4 +216,4 @@ class ScoreCounts:
         """Makes the counts from a dict that `dataclasses.asdict` made of them."""
         words = tuple(UnknownWords(**each) for each in values["unknown_words"])
         ngrams = tuple(NgramCounts(**each) for each in values["ngrams"])
-        return cls(values["malformed"], values["too_long"], words, ngrams)
+        return cls(values["malformed"], values["too_long"], words, ngrams, values["last_problem"])

@@ -332,6 +332,7 @@ def write_scores(
         record_scorer.too_long,
         tuple(_unknown_words(scorers, record_scorer.word_counts.tolist())),
         tuple(after - earlier for earlier, after in ngrams if earlier and after),
+        reader.last_problem,
     )
     return written, counts
 

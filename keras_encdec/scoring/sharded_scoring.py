@@ -16,6 +16,7 @@ from keras_encdec.formats.plain_text import Sentences, read_sentences
 from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.progress import Progress
+from keras_encdec.runtime.progress_state import count_errors
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult
 from keras_encdec.scoring.pair_scorer import ScoreCounts
@@ -80,11 +81,12 @@ class ShardScorer:
 
 
 def open_part(shard: Shard, options: ScoringOptions, sentences: Sentences | None) -> RecordReader[Record]:
-    """Opens a reader of the lines of a shard."""
+    """Opens a reader of the lines of a shard, whose malformed lines `_Steps.check` counts."""
     source: FilePath | None = sentences
     if len(shard.parts) > 1:
         source = shard.parts[0]
     reader = pair_format(options.format).open_reader(shard.parts[-1], source, options.encoding, options.on_error)
+    reader.counts_errors = False
     if shard.context:
         reader.num_scores, reader.num_scores_line = shard.context
     return reader
@@ -189,6 +191,7 @@ class _Steps:
     def check(self, counts: dict[str, Any]) -> None:
         """Adds the counts of a shard, and checks the share of unknown words."""
         shard_counts = ScoreCounts.from_dict(counts)
+        count_errors(shard_counts.malformed, shard_counts.last_problem)
         self.counts = self.counts + shard_counts if self.counts else shard_counts
         for words in self.counts.unknown_words:
             self._options.check_unknown(words.side, words.words, words.unknown)

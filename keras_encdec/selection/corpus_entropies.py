@@ -135,6 +135,7 @@ class ShardEntropies:
         """
         rows = []
         with self._files.open_reader(self._options, *shard.parts) as reader:
+            reader.counts_errors = False  # they are counted when the pairs are selected
             for window in PairFilter(self._options.max_tokens, deduplicate=False).windows(reader):
                 values = np.full((len(window.records), len(self._entropies)), np.nan)
                 values[window.scored] = np.transpose(window_entropies(self._entropies, window))

@@ -30,7 +30,7 @@ def test_the_progress_of_a_task_is_served(capsys):
             assert "encdec_request_seconds_count" not in found
             record.begin("lines")
             record.update(30, share=0.5)
-            record.count_error("line 3")
+            record.count_errors(1, "line 3")
             found = scraped(port)
             assert (found["encdec_done"], found["encdec_total"], found["encdec_errors_total"]) == (
                 "30.0",

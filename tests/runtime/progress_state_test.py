@@ -9,7 +9,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.formats import InputLines
 from keras_encdec.runtime import progress_state
 from keras_encdec.runtime.progress import ReadingProgress
-from keras_encdec.runtime.progress_state import ProgressRecord, count_error, current_record
+from keras_encdec.runtime.progress_state import ProgressRecord, count_errors, current_record
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_a_step_that_an_earlier_process_began_has_the_rate_of_this_one(path, clo
 
 def test_a_failure_is_in_the_file(path):
     with pytest.raises(InputError), ProgressRecord("encdec-score", path):
-        count_error("table, line 2: found no target.")
+        count_errors(1, "table, line 2: found no target.")
         assert current_record().state.errors == 1
         raise InputError("found the disk full")
     state = read(path)
@@ -92,7 +92,7 @@ def test_a_record_within_another_passes_everything_on(path, tmp_path):
             assert current_record() is inner
             inner.begin("updates", 10)
             inner.update(20, 40)
-            inner.count_error("once")
+            inner.count_errors(1, "once")
             inner.fail("stopped by signal 15")
         assert (outer.state.done, outer.state.total, outer.state.errors) == (20, 40, 2)
     assert read(path)["state"] == read(tmp_path / "inner.json")["state"] == "failed"
@@ -101,13 +101,13 @@ def test_a_record_within_another_passes_everything_on(path, tmp_path):
 
 def test_errors_of_all_threads_are_counted():
     with ProgressRecord("encdec-client") as record:
-        threads = [threading.Thread(target=lambda: [count_error("e") for _ in range(500)]) for _ in range(8)]
+        threads = [threading.Thread(target=lambda: [count_errors(1, "e") for _ in range(500)]) for _ in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
     assert record.state.errors == 4000
-    count_error("without a record, nothing happens")
+    count_errors(1, "without a record, nothing happens")
 
 
 def test_a_file_of_another_kind_is_not_overwritten(path):

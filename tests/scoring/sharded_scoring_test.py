@@ -16,6 +16,7 @@ from scored_tables import INI, LINES
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.runtime.progress_state import ProgressRecord
 from keras_encdec.scoring import record_scorer, score_file, sharded_scoring
 
 OPTIONS = {
@@ -80,6 +81,17 @@ def test_malformed_and_long_lines_are_counted_once(forward_scorer, tmp_path, out
     assert read(out / "table") == read(out / "whole")
     assert (summary.malformed, summary.too_long) == (whole.malformed, whole.too_long)
     assert summary.malformed > 1 and summary.too_long > 0
+
+
+@pytest.mark.parametrize("number_of_processes", [1, 2])
+def test_progress_counts_each_malformed_line_that_is_kept_once(forward_scorer, tmp_path, number_of_processes):
+    lines = [f"le ||| the ||| 0.{i}" for i in range(30)]
+    lines[0] = lines[1] = lines[20] = "le"
+    table = write(tmp_path / "table", "\n".join(lines).encode())
+    options = {"on_error": "keep", "shard_lines": 4, "number_of_processes": number_of_processes}
+    with ProgressRecord("scoring") as record:
+        score_file(forward_scorer.directory.path, table, tmp_path / "out", **options)
+    assert record.state.errors == 3 and record.state.last_error.startswith(f"{table}, line 21: ")
 
 
 def test_errors_name_the_line_of_the_file(forward_scorer, tmp_path, out):

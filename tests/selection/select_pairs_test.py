@@ -16,6 +16,7 @@ from toy_models import save_model
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.runtime.progress_state import ProgressRecord
 from keras_encdec.scoring import TextScorer
 from keras_encdec.selection import (
     NgramEntropies,
@@ -348,6 +349,15 @@ def test_too_many_unknown_words_stop_the_selection(corpus, out, dual):
         select_pairs(corpus / "swapped", out / "best", dual, format="tsv", share=1, max_unknown=0.5)
     assert not list(out.iterdir())
     assert select_pairs(corpus / "swapped", out / "best", dual, format="tsv", share=1, max_unknown=1).lines == 0
+
+
+def test_progress_counts_each_malformed_line_that_is_left_out_once(tmp_path, dual):
+    (tmp_path / "tsv").write_text("le chat\tthe cat\nle chat\nla maison\tthe house\n", "utf-8")
+    for shards in ({}, {"shard_lines": 2}):
+        with ProgressRecord("selection") as record:
+            arguments = {"format": "tsv", "top": 1, "on_error": "keep", **shards}
+            select_pairs(tmp_path / "tsv", tmp_path / "best", dual, **arguments)
+        assert record.state.errors == 1
 
 
 def test_an_interrupted_selection_in_shards_continues(corpus, out, dual, monkeypatch):
