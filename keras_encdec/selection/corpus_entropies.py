@@ -52,7 +52,8 @@ class PairFilter:
         if record.problem is not None:
             return False
         if self._seen is not None:
-            text = f"{record.source}\t{record.target}".encode("utf-8", "surrogatepass")
+            # A line feed, unlike a tab, is in no text.
+            text = f"{record.source}\n{record.target}".encode("utf-8", "surrogatepass")
             digest = hashlib.blake2b(text, digest_size=16).digest()
             if digest in self._seen:
                 self.duplicates += 1

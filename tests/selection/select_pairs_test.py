@@ -351,6 +351,15 @@ def test_too_many_unknown_words_stop_the_selection(corpus, out, dual):
     assert select_pairs(corpus / "swapped", out / "best", dual, format="tsv", share=1, max_unknown=1).lines == 0
 
 
+def test_a_tab_may_be_on_either_side_of_different_pairs(tmp_path, dual):
+    (tmp_path / "source").write_text("le\tle\nle\nle\n")
+    (tmp_path / "target").write_text("the\nle\tthe\nle\tthe\n")
+    files = {"source": tmp_path / "source", "source_output": tmp_path / "best_source"}
+    summary = select_pairs(tmp_path / "target", tmp_path / "best", dual, top=3, deduplicate=True, **files)
+    assert (summary.lines, summary.duplicates) == (2, 1)
+    assert (tmp_path / "best_source").read_text() == "le\tle\nle\n"
+
+
 def test_progress_counts_each_malformed_line_that_is_left_out_once(tmp_path, dual):
     (tmp_path / "tsv").write_text("le chat\tthe cat\nle chat\nla maison\tthe house\n", "utf-8")
     for shards in ({}, {"shard_lines": 2}):
