@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
+import itertools
 import os
 import time
 from array import array
@@ -13,6 +14,7 @@ from typing import BinaryIO
 import numpy as np
 
 from keras_encdec.backend.startup import KerasWork, software
+from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath, InputLines, Record
 from keras_encdec.formats.plain_text import append_columns
 from keras_encdec.model_directory import ModelDirectory
@@ -128,7 +130,7 @@ def select_pairs(
     Raises:
         ConfigurationError: a ValueError, for arguments that contradict one another.
         ImportError: if kenlm is needed and is not installed.
-        InputError: if a model or the corpus cannot be used.
+        InputError: if a model or the corpus cannot be used, or another number of lines is found when it is read again.
 
     Example:
 
@@ -219,7 +221,7 @@ def _select_in_shards(
     def write(folder: ShardFolder, number_of_shards: int) -> None:
         def scored(windows: Iterator[Window]) -> Iterator[tuple[Window, np.ndarray]]:
             parts = (np.frombuffer(folder.read(number, 0), np.float64) for number in range(number_of_shards))
-            for window, values in _with_values(windows, parts, len(names)):
+            for window, values in _with_values(windows, parts, len(names), files.input):
                 yield window, score_rows(METHODS[options.method], window, list(values[window.scored].T))
 
         summaries.append(_write(files, options, scored, Progress))
@@ -247,16 +249,25 @@ def _models_elsewhere(
 
 
 def _with_values(
-    windows: Iterator[Window], parts: Iterator[np.ndarray], columns: int
+    windows: Iterator[Window], parts: Iterator[np.ndarray], columns: int, path: FilePath
 ) -> Iterator[tuple[Window, np.ndarray]]:
-    """Yields each window with its rows `(records, columns)` of the values, which come in parts of other sizes."""
+    """Yields each window with its rows `(records, columns)` of the values, which come in parts of other sizes.
+
+    Raises:
+        InputError: if the windows, read again from a path, have more records than there are values, or fewer.
+    """
     values = np.empty((0, columns))
     for window in windows:
         size = len(window.records)
         while len(values) < size:
-            values = np.concatenate([values, next(parts).reshape(-1, columns)])
+            part = next(parts, None)
+            if part is None:
+                raise _changed(path)
+            values = np.concatenate([values, part.reshape(-1, columns)])
         rows, values = values[:size], values[size:]
         yield window, rows
+    if len(values) or next(parts, None) is not None:
+        raise _changed(path)
 
 
 def _score_line(record: Record, values: np.ndarray) -> bytes:
@@ -276,6 +287,14 @@ def _selected(scores: np.ndarray, num_pairs: int, options: SelectionOptions) -> 
 
 def _write_selected(path: FilePath, file: BinaryIO, selected: np.ndarray) -> None:
     with InputLines(path) as lines:
-        for line, is_selected in zip(lines, selected, strict=True):
+        for line, is_selected in itertools.zip_longest(lines, selected):
+            if line is None or is_selected is None:
+                raise _changed(path)
             if is_selected:
                 file.write(line + b"\n")
+
+
+def _changed(path: FilePath) -> InputError:
+    found = "found another number of lines than when the pairs were scored"
+    remedy = "run the same command again when nothing writes to the file any more"
+    return InputError(found, "expected the same file", remedy, path)

@@ -16,6 +16,7 @@ from toy_models import save_model
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.runtime.progress import Progress
 from keras_encdec.runtime.progress_state import ProgressRecord
 from keras_encdec.scoring import TextScorer
 from keras_encdec.selection import (
@@ -349,6 +350,21 @@ def test_too_many_unknown_words_stop_the_selection(corpus, out, dual):
         select_pairs(corpus / "swapped", out / "best", dual, format="tsv", share=1, max_unknown=0.5)
     assert not list(out.iterdir())
     assert select_pairs(corpus / "swapped", out / "best", dual, format="tsv", share=1, max_unknown=1).lines == 0
+
+
+@pytest.mark.parametrize("shards", [{}, {"shard_lines": 2}])
+@pytest.mark.parametrize("lines", [2, 9])
+def test_a_corpus_with_another_length_when_it_is_read_again_is_an_error(corpus, out, dual, shards, lines):
+    class Changing(Progress):
+        def add(self, count):
+            super().add(count)
+            if self.count == len(PAIRS):  # all are scored
+                (corpus / "tsv").write_text("le chat\tthe cat\n" * lines)
+
+    arguments = {"format": "tsv", "top": 2, "progress": Changing, **shards}
+    with pytest.raises(InputError, match="tsv: found another number of lines than when the pairs were scored"):
+        select_pairs(corpus / "tsv", out / "best", dual, **arguments)
+    assert not (out / "best").exists()
 
 
 def test_a_tab_may_be_on_either_side_of_different_pairs(tmp_path, dual):
