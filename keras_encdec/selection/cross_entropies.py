@@ -1,5 +1,6 @@
 """Cross-entropies of sentence pairs in nats per token, by each kind of model."""
 
+import itertools
 import math
 import os
 import threading
@@ -11,6 +12,7 @@ import numpy as np
 
 from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.formats.fields import split_tokens
+from keras_encdec.formats.pair_format import WordPair
 from keras_encdec.runtime.files import is_file
 from keras_encdec.scoring.text_scorer import ModelOrPath, TextScorer
 from keras_encdec.selection.selection_options import TRANSLATION_MODELS, SelectionOptions
@@ -39,8 +41,9 @@ class TranslationEntropies:
 
     To a model, all unknown words are the same word, which it therefore finds probable. A pair gets nan if more than
     the share `max_unknown_in_pair` of the words of a side are unknown, unless the model reads or spells them by their
-    characters. In raw text, a side may have no words although it has characters, such as a single no-break space. Such
-    a pair gets nan, too.
+    characters. In raw text, a side may have no words although it has characters, such as a single no-break space, and
+    many words without any space, such as a row of dashes. A pair with a side without words, or with more than
+    `max_tokens`, is not scored, and gets nan, too.
 
     Args:
         model: directory of a translation model, or a loaded ModelDirectory, or a TextScorer, which stays open.
@@ -51,9 +54,10 @@ class TranslationEntropies:
         max_unknown: float. Maximum share of the words of a side, so far, that may be unknown to the model. Defaults to
             `None`: no limit.
         max_unknown_in_pair: float, from 0 to 1. Defaults to `0.5`.
+        max_tokens: int. Maximum number of words on a side, as the model reads them. Defaults to `None`: no limit.
 
     Raises:
-        ConfigurationError: a ValueError, for an `end_weight` or a `max_unknown_in_pair` out of bounds.
+        ConfigurationError: a ValueError, for an `end_weight`, a `max_unknown_in_pair` or a `max_tokens` out of bounds.
         InputError: for a directory that cannot be used, a language model, or a model of the other direction.
     """
 
@@ -65,10 +69,14 @@ class TranslationEntropies:
         end_weight: float = 1.0,
         max_unknown: float | None = None,
         max_unknown_in_pair: float = SelectionOptions.max_unknown_in_pair,
+        max_tokens: int | None = None,
     ) -> None:
         # Raises an error if one of them is out of bounds.
-        options = SelectionOptions(end_weight=end_weight, max_unknown_in_pair=max_unknown_in_pair)
+        options = SelectionOptions(
+            end_weight=end_weight, max_unknown_in_pair=max_unknown_in_pair, max_tokens=max_tokens
+        )
         end_weight, self._max_unknown_in_pair = options.end_weight, options.max_unknown_in_pair
+        self._max_tokens = options.max_tokens
         self._limit = UnknownWordsOption(max_unknown=max_unknown)
         self._word_counts = np.zeros((2, 2), np.int64)  # of source and target: the words so far, the unknown among them
         self._lock = threading.Lock()
@@ -82,8 +90,15 @@ class TranslationEntropies:
     def __call__(self, pairs: Sequence[TextPair]) -> np.ndarray:
         """See `CrossEntropies`."""
         words = self._scorer.all_words(pairs)
-        scores = self._scorer.score_pairs(words, token_log_probs=bool(self._extra_end_weight), unknown_count=True)
         counts = np.array([[len(pair[side]) for pair in words] for side in range(2)], np.int64)
+        fits = _fits(counts, self._max_tokens)
+        entropies = np.full(len(words), np.nan)
+        entropies[fits] = self._of_words(list(itertools.compress(words, fits)), counts[:, fits])
+        return entropies
+
+    def _of_words(self, words: Sequence[WordPair], counts: np.ndarray) -> np.ndarray:
+        """Returns the cross-entropies of pairs of words; `counts` is `(2, pairs)`."""
+        scores = self._scorer.score_pairs(words, token_log_probs=bool(self._extra_end_weight), unknown_count=True)
         unknown = np.array([scores.source_unknown_count, scores.unknown_count], np.int64)
         self._check_unknown(counts, unknown)
         log_probs = scores.log_prob
@@ -93,7 +108,7 @@ class TranslationEntropies:
         entropies = -log_probs / (counts[self._predicted_side] + 1 + self._extra_end_weight)
         without_characters = np.array([[each.characters is None] for each in self._scorer.directory.user_vocabularies])
         is_unknown = np.any(without_characters & (unknown > self._max_unknown_in_pair * counts), axis=0)
-        return np.where(counts.all(axis=0) & ~is_unknown, entropies, np.nan)
+        return np.where(is_unknown, np.nan, entropies)
 
     def _check_unknown(self, counts: np.ndarray, unknown: np.ndarray) -> None:
         """Raises InputError if too many words so far are unknown to the model; both arrays are `(2, pairs)`."""
@@ -111,12 +126,13 @@ class TranslationEntropies:
 class LanguageModelEntropies:
     """Cross-entropies of one side by a language model: -ln p / tokens, including the end of sequence.
 
-    A side without words, see `TranslationEntropies`, gets nan.
+    A side without words, or with more than `max_tokens`, see `TranslationEntropies`, gets nan.
 
     Args:
         model: directory of a language model, or a loaded ModelDirectory, or a TextScorer, which stays open.
         side: str. "source" or "target".
         flag: str. Name in error messages of the argument that gave the model. Defaults to "the model".
+        max_tokens: int. Maximum number of words, as the model reads them. Defaults to `None`: no limit.
 
     Attributes:
         path: path of the directory.
@@ -126,9 +142,9 @@ class LanguageModelEntropies:
         InputError: for a directory that cannot be used, or a translation model.
     """
 
-    def __init__(self, model: ModelOrPath, side: str, flag: str = "the model") -> None:
+    def __init__(self, model: ModelOrPath, side: str, flag: str = "the model", max_tokens: int | None = None) -> None:
         self._scorer = TextScorer.open(model)
-        self._side = ("source", "target").index(side)
+        self._side, self._max_tokens = ("source", "target").index(side), max_tokens
         directory = self._scorer.directory
         check_is_language_model(directory.model.has_source, directory.path, flag)
         self.path, self.vocabulary = directory.path, list(directory.target_vocabulary.words)
@@ -137,11 +153,21 @@ class LanguageModelEntropies:
         """See `CrossEntropies`."""
         words = self._scorer.all_words([("", pair[self._side]) for pair in pairs])
         tokens = _token_counts(sentence for _, sentence in words)
-        return np.where(tokens > 1, -self._scorer.score(words) / tokens, np.nan)
+        fits = _fits(tokens[None] - 1, self._max_tokens)
+        entropies = np.full(len(words), np.nan)
+        entropies[fits] = -self._scorer.score(list(itertools.compress(words, fits))) / tokens[fits]
+        return entropies
 
     def close(self) -> None:
         """See `CrossEntropies`."""
         self._scorer.close()
+
+
+def _fits(counts: np.ndarray, max_tokens: int | None) -> np.ndarray:
+    """Returns whether each side has 1 to `max_tokens` words, for counts `(sides, pairs)`: bool array `(pairs,)`."""
+    limit = math.inf if max_tokens is None else max_tokens
+    fits: np.ndarray = np.logical_and.reduce((counts > 0) & (counts <= limit))
+    return fits
 
 
 def _token_counts(sentences: Iterable[Sequence[str]]) -> np.ndarray:
@@ -201,7 +227,7 @@ def open_entropies(
     for name in names:
         flag, model, side = f"--{name}", models[name], name.rpartition("_")[2]
         if name in TRANSLATION_MODELS:
-            limits = options.max_unknown, options.max_unknown_in_pair
+            limits = options.max_unknown, options.max_unknown_in_pair, options.max_tokens
             yield TranslationEntropies(model, name.startswith("reverse"), flag, options.end_weight, *limits)
         elif isinstance(model, str | os.PathLike) and is_file(model):
             read = arpa_words(model) or ()
@@ -210,7 +236,7 @@ def open_entropies(
                 _warn_of_vocabularies(side)
             yield NgramEntropies(model, side, options.encoding)
         else:
-            entropies = LanguageModelEntropies(model, side, flag)
+            entropies = LanguageModelEntropies(model, side, flag, options.max_tokens)
             if entropies.vocabulary != vocabularies.setdefault(side, entropies.vocabulary):
                 found = f"found a vocabulary that differs from that of --in_domain_{side}"
                 expected = "expected the same vocabulary, because the probabilities are compared"

@@ -74,7 +74,8 @@ class _EntropyFilter(FilterABC):
         """Loads a model from a path relative to OpusFilter's working directory, or by the name of a packaged model."""
         path = os.path.join(self.workdir, model_dir)
         model = path if os.path.exists(path) else model_dir
-        return TranslationEntropies(model, reverse, argument, end_weight, max_unknown_in_pair=max_unknown_in_pair)
+        limits = None, max_unknown_in_pair, self.max_tokens
+        return TranslationEntropies(model, reverse, argument, end_weight, *limits)
 
 
 class TranslationEntropyFilter(_EntropyFilter):

@@ -254,6 +254,25 @@ def test_raw_text_without_words_has_no_score(tmp_path, dual, language_models, mo
         assert without == left_out
 
 
+def test_the_length_of_raw_text_is_that_of_its_words(tmp_path, dual, language_models, monkeypatch):
+    # Like the tokenizer of raw text, this makes a token of every dash.
+    words = "words", lambda self, lines, factored: [line.replace("-", " - ").split() for line in lines]
+    monkeypatch.setattr(ModelDirectory, *words)
+    (tmp_path / "tsv").write_text("le\tthe\nle\t-----\n----\tthe\nle\tthe----\n", "utf-8")
+    of_target = {"in_domain_target": language_models["in_domain"], "general_target": language_models["general"]}
+    given = {"format": "tsv", "scores": tmp_path / "scores", "share": 1.0, "max_tokens": 3}
+    unlimited = {"max_unknown_in_pair": 1.0}
+    for method, models, limit, left_out in (
+        ("dual", dual, unlimited, [1, 2, 3]),
+        ("moore_lewis", of_target, {}, [1, 3]),
+    ):
+        select_pairs(tmp_path / "tsv", tmp_path / "out", models, method=method, **limit, **given)
+        without = [i for i, row in enumerate(scores(tmp_path / "scores")) if row[0] == -math.inf]
+        assert without == left_out
+    entropies = TranslationEntropies(dual["model_dir"], max_tokens=3, **unlimited)
+    assert np.isnan(entropies([("le", "-----"), ("le", "---")])).tolist() == [True, False]
+
+
 def test_the_scores_follow_the_papers_equations():
     a, b, c, d = np.random.default_rng(0).uniform(1, 5, (4, 6))
     np.testing.assert_allclose(dual_conditional_cross_entropy(a, b), np.exp(-np.abs(a - b)) * np.exp(-(a + b) / 2))
