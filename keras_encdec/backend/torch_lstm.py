@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch.autograd.function import once_differentiable
 
 from keras_encdec.backend.torch_int8 import int8_is_active
 from keras_encdec.backend.torch_products import onednn_is_available
@@ -31,7 +30,7 @@ def onednn_lstm(
     """Computes an LSTM as `LSTMCell.run` does, if oneDNN can and is likely to be faster than step by step.
 
     oneDNN can compute it in float32, outside of autocast, if the padding of every sequence follows its steps. Padding
-    may also precede the steps if the first state is a constant zero. Gradients of gradients are not computed.
+    may also precede the steps if the first state is a constant zero.
 
     Args:
         inputs: float tensor `(batch, time, features)`.
@@ -140,7 +139,6 @@ class _Transposed(torch.autograd.Function):
         return transposed.flatten(0, 1)
 
     @staticmethod
-    @once_differentiable
     def backward(context: Any, upstream: torch.Tensor) -> tuple[torch.Tensor, None]:
         gates = upstream[:, : context.features].chunk(4)
         return torch.cat([gates[gate].t() for gate in _ORDER], 1), None

@@ -83,6 +83,26 @@ def test_states_and_gradients_equal_those_step_by_step(mask, zero, calls):
     assert_equal(found, results(cell, step_by_step(cell), MASKS[mask], *state(zero)))
 
 
+@pytest.mark.parametrize("mask", MASKS)
+def test_gradients_can_be_differentiated(mask, calls):
+    cell = lstm()
+    inputs = torch.tensor(np.random.default_rng(3).normal(size=(BATCH, TIME, FEATURES)).astype("float32"))
+    hidden, last = state()
+    given = None if MASKS[mask] is None else torch.tensor(MASKS[mask])
+    tensors = [inputs.requires_grad_(), *(variable.value for variable in cell.weights), hidden, last]
+
+    def gradients_of_the_norm(run):
+        outputs, end = run(inputs, {"hidden": hidden, "cell": last}, given)
+        total = (outputs**2).sum() + (end["cell"] ** 3).sum()
+        gradients = torch.autograd.grad(total, tensors, create_graph=True)
+        return [tensor.numpy() for tensor in torch.autograd.grad(sum((g**2).sum() for g in gradients), tensors)]
+
+    found = gradients_of_the_norm(cell.run)
+    assert len(calls) == 1
+    for mine, other in zip(found, gradients_of_the_norm(step_by_step(cell)), strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-3, atol=1e-5 * np.abs(other).max())
+
+
 def test_padding_may_precede_the_steps_if_the_first_state_is_zero(calls):
     cell = lstm()
     found = results(cell, cell.run, PRECEDES, *state(zero=True, needs_gradient=False))
