@@ -76,9 +76,7 @@ annotations, summary = keras.layers.RNN(GRUCell(UNITS), return_sequences=True, r
 states = keras.layers.RNN(ContextGRUCell(UNITS, context_units=UNITS), return_sequences=True)(
     keras.layers.Embedding(BEGIN + 1, 32)(before), initial_state=[summary, summary]
 )
-context, weights = GlobalAttention("general", name="attention")(
-    states, annotations, annotations_mask=source > 0, return_weights=True
-)
+context, weights = GlobalAttention("general", name="attention")(states, annotations, return_weights=True)
 hidden = Maxout(UNITS)(keras.layers.Dense(2 * UNITS)(ops.concatenate([states, context], axis=-1)))
 logits = keras.layers.Dense(DIGITS + 1)(hidden)
 model = keras.Model({"source": source, "before": before}, logits)
