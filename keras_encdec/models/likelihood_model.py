@@ -175,8 +175,9 @@ class LikelihoodModel(keras.Model):
         Args:
             x: the pairs: a dict of "source" and "target", or a tuple of the two, integer arrays `(pairs, time)` of ids
                 closed by the end of sequence and padded with 0; or an object that yields batches of such pairs, each a
-                dict or `((source, target),)`; a Python generator yields `(dict,)`. Keras would take the target of a
-                batch `(source, target)` for y.
+                dict or `((source, target),)`. A Python generator yields `(dict,)`, and so does a `DataLoader` of
+                PyTorch with JAX and TensorFlow, where Keras would take the names in a dict for its arrays. Keras would
+                take the target of a batch `(source, target)` for y.
             y: `None`, or the target of `x` again, which Keras needs with `sample_weight`.
             *args, **arguments: further arguments of `keras.Model.fit`.
 
