@@ -168,12 +168,14 @@ class Hyperparameter:
 
 
 def _converted(value: object, kind: type) -> object:
-    """Converts a path to str, an integer of NumPy to int, and an int to float if floats are expected."""
+    """Converts a path to str, a number of NumPy to int or float, and an int to float if floats are expected."""
     if kind is str and isinstance(value, os.PathLike):
         return os.fspath(value)
-    if kind is int and isinstance(value, numbers.Integral) and not isinstance(value, bool):
+    if isinstance(value, bool):
+        return value
+    if kind is int and isinstance(value, numbers.Integral):
         return int(value)
-    if kind is float and isinstance(value, int) and not isinstance(value, bool) and abs(value) <= sys.maxsize:
+    if kind is float and isinstance(value, numbers.Real) and abs(value) <= sys.maxsize:
         return float(value)
     return value
 

@@ -115,3 +115,11 @@ def test_suppressing_the_unknown_word_leaves_the_scores_unchanged():
 def test_numbers_out_of_range_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         BeamSampler(**arguments)
+
+
+def test_numbers_of_numpy_are_numbers():
+    sampler = BeamSampler(np.int64(2), length_penalty=np.float32(0.5), coverage_penalty=np.int64(1))
+    assert sampler == BeamSampler(2, length_penalty=0.5, coverage_penalty=1.0)
+    assert [type(value) for value in sampler.to_dict().values()] == [int, int, float, float, bool]
+    with pytest.raises(ValueError, match="length_penalty=np.float32.nan., expected a number, 0 to 10"):
+        BeamSampler(2, length_penalty=np.float32("nan"))
