@@ -125,8 +125,9 @@ class Scorer:
             float64 array `(n,)`, nats.
 
         Raises:
-            ValueError: if a sequence is not closed by the end of sequence, or has ids outside the model's vocabulary;
-                and for other `spellings` than PairSpellings, such as the targets as a second array.
+            ValueError: for an item that is not a pair of sequences, for a sequence that is not closed by the end of
+                sequence or has ids outside the model's vocabulary, and for other `spellings` than PairSpellings, such
+                as the targets as a second array.
         """
         scores = np.empty(len(pairs))
         for indices, log_probs, _ in self._log_probs(pairs, spellings):
@@ -186,6 +187,7 @@ class Scorer:
             for indices, group, [results] in self._scored(pairs, spellings):
                 yield indices, group.log_probs(results), group.lengths
             return
+        _check_pairs(pairs)
         self._computed.update()
         targets = [target for _, target in pairs]
         for indices in _cut([(target,) for target in targets]):
@@ -203,6 +205,7 @@ class Scorer:
         if not isinstance(spellings, PairSpellings | None):
             found = f"found the spellings {reprlib.repr(spellings)}, expected PairSpellings"
             raise ValueError(f"{found}; the pairs are a single list of (source ids, target ids)")
+        _check_pairs(pairs)
         self._computed.update()
         spellings = spellings or PairSpellings()
         tables = self._word_tables.tables(itertools.chain.from_iterable(pairs))
@@ -266,6 +269,18 @@ class Scorer:
             *arrays, first = arrays
             group.spelling = rare.log_probs(first)
         return indices, group, arrays
+
+
+def _check_pairs(pairs: Sequence[Pair]) -> None:
+    """Raises ValueError unless each item is two sequences; of three, the last would not be read."""
+    for pair in pairs:
+        if not hasattr(pair, "__len__") or len(pair) != 2 or not all(map(_is_sequence_of_ids, pair)):
+            found = f"found {reprlib.repr(pair)} in place of a pair"
+            raise ValueError(f"{found}, expected (source ids, target ids); TextScorer scores words")
+
+
+def _is_sequence_of_ids(side: object) -> bool:
+    return hasattr(side, "__len__") and not isinstance(side, str)
 
 
 def _elements(specs: dict[str, TensorSpec], steps: int = 1) -> int:

@@ -1,5 +1,8 @@
 """Tests of scoring many pairs: what comes out is the model's own score, however pairs are given."""
 
+import re
+import reprlib
+
 import keras
 import numpy as np
 import pytest
@@ -172,6 +175,14 @@ def test_sequences_that_the_model_cannot_read_are_refused(scorer, pair, message)
     for others in ([], [([5, 2], [6, 2])]):
         with pytest.raises(ValueError, match=message):
             scorer.score([*others, pair])
+
+
+@pytest.mark.parametrize("pair", [([5, 2], [6, 2], 0.5), ([5, 2],), (5, 2), 5, ("open", "ouvrir"), ([5, 2], None)])
+def test_anything_but_a_pair_of_ids_is_refused(scorer, pair):
+    message = re.escape(f"found {reprlib.repr(pair)} in place of a pair, expected (source ids, target ids)")
+    for score in (scorer.score, scorer.token_scores):
+        with pytest.raises(ValueError, match=message):
+            score([([5, 2], [6, 2]), pair])
 
 
 def test_targets_in_place_of_spellings_are_refused(scorer):
