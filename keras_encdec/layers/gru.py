@@ -39,6 +39,9 @@ class GRU(keras.layers.Layer):
         tensor `(batch, units)`, or `(batch, time, units)` with `return_sequences`; with `return_state` a tuple of it
         and the last state `(batch, units)`.
 
+    Raises:
+        ValueError: if `units` is not a whole number, 1 or more; and for an initial state of another shape.
+
     Example:
 
     >>> import keras
@@ -91,6 +94,10 @@ class GRU(keras.layers.Layer):
             if len(initial_state) != 1:
                 raise ValueError(f"found a list of {len(initial_state)} initial states, expected one state")
             [initial_state] = initial_state
+        found, expected = tuple(initial_state.shape), (inputs.shape[0], self.units)
+        sizes = zip(found, expected, strict=False)
+        if len(found) != 2 or any(None not in pair and len({*pair}) > 1 for pair in sizes):
+            raise ValueError(f"found an initial state of shape {found}, expected {expected}")
         if self.go_backwards:
             inputs, mask = ops.flip(inputs, axis=1), self._flip_mask(mask)
         states, last = self.cell.run(inputs, {"hidden": initial_state}, mask)

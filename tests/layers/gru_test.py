@@ -1,3 +1,5 @@
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -77,6 +79,13 @@ def test_several_initial_states_are_refused():
     inputs, state = np.ones((2, 3, 4)), np.ones((2, 5))
     with pytest.raises(ValueError, match="found a list of 2 initial states, expected one state"):
         GRU(5)(inputs, initial_state=[state, state])
+
+
+@pytest.mark.parametrize("shape", [(1, 5), (3, 5), (2, 4), (2, 1), (5,), (2, 3, 5)])
+def test_an_initial_state_of_another_shape_is_refused(shape):
+    message = re.escape(f"found an initial state of shape {shape}, expected (2, 5)")
+    with pytest.raises(ValueError, match=message):
+        GRU(5)(np.ones((2, 3, 4), "float32"), initial_state=np.ones(shape, "float32"))
 
 
 def test_the_mask_of_an_embedding_reaches_it():
