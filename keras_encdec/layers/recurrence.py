@@ -101,6 +101,9 @@ def run_recurrence(
     Returns:
         structure of the state, each tensor `(batch, time, ...)`: the state after every step.
 
+    Raises:
+        ValueError: for inputs without steps.
+
     Example:
 
     >>> from keras import ops
@@ -114,7 +117,10 @@ def run_recurrence(
     """
     masks = [] if mask is None else [ops.cast(mask, "bool")]
     arguments = keras.tree.map_structure(as_tensor, [inputs, initial_state, parameters, masks])
-    loop = time_loop(keras.tree.flatten(arguments[0])[0].shape[1])
+    steps = keras.tree.flatten(arguments[0])[0].shape[1]
+    if steps == 0:
+        raise ValueError("found inputs without steps, expected at least one step")
+    loop = time_loop(steps)
     if not isinstance(step, RecurrentStep):
         return loop.join(_states(loop, lambda *now: (step(*now), ()), *arguments)[0])
 

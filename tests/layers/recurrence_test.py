@@ -5,7 +5,7 @@ from gradients import double_precision, gradients_of
 from keras import ops
 from oracle import sigmoid
 
-from keras_encdec.layers import GRUCell, LSTMCell, RecurrentStep, RNNCell, run_recurrence
+from keras_encdec.layers import GRU, GRUCell, LSTMCell, RecurrentStep, RNNCell, run_recurrence
 from keras_encdec.layers.gru import ContextGRUStep
 
 rng = np.random.default_rng(0)
@@ -231,6 +231,15 @@ def test_a_hand_written_gradient_with_integers_in_the_state(steps):
     for (way, *hand_written), (_, *automatic) in zip(*results, strict=True):
         for a, b in zip(keras.tree.flatten(hand_written), keras.tree.flatten(automatic), strict=True):
             np.testing.assert_allclose(a, b, atol=1e-9, rtol=1e-6, err_msg=way)
+
+
+def test_inputs_without_steps_are_refused():
+    inputs, state = ops.zeros((2, 0, 3)), ops.zeros((2, 3))
+    for step in (RNNCell(3).step, lambda inputs_t, state, parameters: state + inputs_t):
+        with pytest.raises(ValueError, match="found inputs without steps, expected at least one step"):
+            run_recurrence(step, inputs, state)
+    with pytest.raises(ValueError, match="found inputs without steps"):
+        GRU(3)(inputs)
 
 
 @pytest.mark.parametrize("steps", [5, 19])
