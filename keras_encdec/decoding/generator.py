@@ -74,7 +74,7 @@ class Generator:
             raise ValueError("found models that spell unknown words and models that do not, expected only one kind")
         self._speller = UnknownSpeller(ensemble, spelling_rules) if all(spells) else None
         self._batches = SearchBatches(models[0].source_words + FIRST_WORD, models[0].target_words + FIRST_WORD)
-        self._arguments = models, weights, average, dtype, spelling_rules
+        self._arguments = weights, average, dtype, spelling_rules
         # With two threads, one computes while the other waits for Python or for the end of a product;
         # `benchmarks/translation.py` measures the benefit. TensorFlow gains in long jobs, but would compile again at
         # each start: the names of the programs in its cache depend on the order in which they are compiled.
@@ -82,7 +82,9 @@ class Generator:
 
     def __reduce__(self) -> tuple[type, tuple[object, ...]]:
         """Pickles the arguments: the process that reads them compiles its own functions."""
-        return type(self), self._arguments
+        for computed in self._computed:
+            computed.update()
+        return type(self), ([computed.model for computed in self._computed], *self._arguments)
 
     def generate(
         self,

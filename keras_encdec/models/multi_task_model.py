@@ -54,8 +54,9 @@ class MultiTaskModel(EncoderDecoder):
 
     The model behaves as the model of its first task, the main task. Inside `with model.task(name)` calls, scores and
     searches are those of that task; `fit`, `evaluate` and `predict` are refused there, because Keras's functions stay
-    with the task for which they were compiled. `task_models` returns an ordinary model of each task. An update of a
-    task changes only the weights that the task uses, and the optimizer's state of these weights. `perplexity` and
+    with the task for which they were compiled. A `Scorer` or a `Generator` stays with the task in which it was made,
+    and uses the model's current weights. `task_models` returns an ordinary model of each task. An update of a task
+    changes only the weights that the task uses, and the optimizer's state of these weights. `perplexity` and
     `log_likelihood` are those of the main task; `NAME_perplexity` is that of another task.
 
     Args:
@@ -219,11 +220,12 @@ class MultiTaskModel(EncoderDecoder):
         arguments = {name: value for name, value in values.items() if name not in ("source_words", "target_words")}
         return super(TranslationModel, cls).from_config(arguments, custom_objects)
 
-    def _task_model(self, task: TaskParts) -> TranslationModel:
-        values = self.config.to_dict()
-        return build_model(
-            self.architecture_name, task.source_words, task.target_words, **values, dtype=self.dtype_policy
-        )
+    def in_dtype(self, dtype: str) -> TranslationModel:
+        return self._task_model(self._parts[self._task], dtype)
+
+    def _task_model(self, task: TaskParts, dtype: str | None = None) -> TranslationModel:
+        values = {**self.config.to_dict(), "dtype": dtype or self.dtype_policy}
+        return build_model(self.architecture_name, task.source_words, task.target_words, **values)
 
     def _with_weights(self, task: TaskParts) -> TranslationModel:
         model = self._task_model(task)

@@ -254,6 +254,13 @@ class TranslationModel(LikelihoodModel):
         """Returns an ordinary model for each task, by the task's name; here only this model, under the empty name."""
         return {"": self}
 
+    def in_dtype(self, dtype: str) -> "TranslationModel":
+        """Makes a model of the same hyper-parameters in a dtype, with new weights.
+
+        Of a model of several tasks, it makes an ordinary model of the current task.
+        """
+        return type(self).from_config({**self.get_config(), "dtype": dtype})
+
     def get_config(self) -> dict[str, object]:
         policy = self.dtype_policy
         is_map = isinstance(policy, keras.dtype_policies.DTypePolicyMap)  # its name does not describe it
@@ -375,6 +382,9 @@ def _built(
 class ModelInDtype:
     """A model in the dtype of a computation: the model itself if it has this dtype, or a copy.
 
+    A model of several tasks stands for one of them at a time. It is copied even if it has the dtype: the copy is an
+    ordinary model of the current task.
+
     A mixed dtype policy has an effect only within Keras's calls. Code that calls the methods of the encoder and the
     decoder directly needs a model of one dtype.
 
@@ -396,13 +406,18 @@ class ModelInDtype:
         dtype = dtype or model.compute_dtype
         warn_if_slow(dtype)
         self.model, self._copies = model, None
-        if model.dtype_policy.name == dtype:
+        # Of several tasks, a copy keeps to the current one.
+        if model.dtype_policy.name == dtype and model.updates_all_weights:
             return
         in_int8 = dtype == "int8"
-        self.model = type(model).from_config({**model.get_config(), "dtype": "float32" if in_int8 else dtype})
+        self.model = model.in_dtype("float32" if in_int8 else dtype)
         if in_int8:
             compute_in_int8(self.model)
-        self._copies = VariableCopies(model.weights, self.model.weights)
+        weights = [
+            one.weights if model.updates_all_weights else [*one.encoder.weights, *one.decoder.weights]
+            for one in (model, self.model)
+        ]
+        self._copies = VariableCopies(*weights)
 
     def update(self) -> None:
         """Copies the weights if they have changed, as the original may have been trained further.
@@ -414,7 +429,7 @@ class ModelInDtype:
 
 
 def model_in_dtype(model: TranslationModel, dtype: str) -> TranslationModel:
-    """Returns the model itself if it has the dtype, otherwise a copy with its current weights; see `ModelInDtype`."""
+    """Returns the model itself, or a copy with its current weights; see `ModelInDtype`."""
     return ModelInDtype(model, dtype).model
 
 

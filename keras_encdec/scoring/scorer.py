@@ -77,9 +77,8 @@ class Scorer:
     def __init__(self, model: TranslationModel, dtype: str | None = None) -> None:
         if dtype is not None and dtype not in DTYPES:
             raise ValueError(f"found dtype={dtype!r}, expected {' or '.join(map(repr, DTYPES))}")
-        self.model, self._dtype = model, dtype
-        self._computed = ModelInDtype(model, dtype)
-        computed = self._computed.model
+        self._computed, self._dtype = ModelInDtype(model, dtype), dtype
+        self.model = computed = self._computed.model
         self._word_tables = WordTableCache([computed])
         decoder = computed.decoder
         self._state_spec, self._memory_spec = decoder.state_spec, decoder.memory_spec
@@ -103,6 +102,7 @@ class Scorer:
 
     def __reduce__(self) -> tuple[type, tuple[object, ...]]:
         """Pickles the arguments: the process that reads them compiles its own functions."""
+        self._computed.update()
         return type(self), (self.model, self._dtype)
 
     def close(self) -> None:

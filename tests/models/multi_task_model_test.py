@@ -1,6 +1,7 @@
 """A model of several tasks: every update equals that of a single-task model, and leaves the other tasks alone."""
 
 import itertools
+import pickle
 
 import keras
 import numpy as np
@@ -8,7 +9,9 @@ import pytest
 
 from keras_encdec.backend.task_steps import update_tasks_between
 from keras_encdec.backend.training_step import Compilation, StepCompilation, training_stream
+from keras_encdec.decoding import Generator
 from keras_encdec.models import MultiTaskModel, TaskParts, build_model
+from keras_encdec.scoring import Scorer
 
 SIZES = {"units": 4, "embedding_dim": 3, "layers": 1, "cell": "gru"}
 SHARED_ENCODER = {"fr": TaskParts("en", "fr", 7, 8), "de": TaskParts("en", "de", 7, 6)}
@@ -178,6 +181,33 @@ def test_a_task_is_scored_as_by_its_ordinary_model():
         with model.task(name):
             found = keras.ops.convert_to_numpy(model.score(**pairs))
         np.testing.assert_allclose(found, keras.ops.convert_to_numpy(alone(model, name).score(**pairs)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [None, "bfloat16"])
+def test_scorers_and_generators_stay_with_the_task_in_which_they_were_made(dtype):
+    keras.utils.set_random_seed(0)
+    model = MultiTaskModel("recurrent", NOTHING_SHARED, **SIZES, attention="global", initial_scale=1.0)
+    sources, pairs = [[5, 6, 2], [4, 2]], [([5, 6, 2], [8, 2]), ([4, 2], [3, 5, 2])]
+    made = {}
+    for name in ("fr", "de"):
+        with model.task(name):
+            made[name] = Scorer(model, dtype), Generator(model, dtype=dtype)
+
+    def check():
+        for name, task_model in model.task_models().items():
+            scorer, generator = made[name]
+            expected = Scorer(task_model, dtype).score(pairs)
+            ids = [best.ids for [best] in Generator(task_model, dtype=dtype).generate(sources)]
+            for used in (scorer, pickle.loads(pickle.dumps(scorer))):
+                np.testing.assert_allclose(used.score(pairs), expected, rtol=1e-5)
+            for used in (generator, pickle.loads(pickle.dumps(generator))):
+                assert [best.ids for [best] in used.generate(sources)] == ids
+
+    check()
+    with model.task("de"):
+        check()
+    model.set_weights([-2 * weight for weight in model.get_weights()])
+    check()
 
 
 def test_contradictory_tasks_are_refused():
