@@ -268,6 +268,8 @@ class LikelihoodModel(keras.Model):
                 f"found {names[1]}, expected {names[0]}={expected} and {names[1]}=None or this target: the model "
                 "also reads the target, to predict each word from the words before it"
             )
+        if isinstance(sample_weight, list | tuple):
+            raise ValueError(f"found a {type(sample_weight).__name__} as sample_weight, expected an array (pairs,)")
         if hasattr(sample_weight, "shape"):
             _check_weights(sample_weight)
         if arrays and sample_weight is not None and y is None:

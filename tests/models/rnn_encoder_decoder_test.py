@@ -88,6 +88,9 @@ def test_sample_weights_weigh_pairs():
         model.fit(PAIRS, TARGET, sample_weight=np.ones((64, 5)), verbose=0)
     with pytest.raises(ValueError, match=r"found sample_weight of shape \(64, 5\), expected one weight for each pair"):
         model.train_on_batch(PAIRS, TARGET, sample_weight=np.ones((64, 5)))
+    for method in (model.fit, model.evaluate):
+        with pytest.raises(ValueError, match=r"found a list as sample_weight, expected an array \(pairs,\)"):
+            method(PAIRS, TARGET, sample_weight=weights.tolist(), verbose=0)
     expected = "expected the target of {} again as {}: without it, Keras leaves out the weights"
     for method in (model.fit, model.evaluate):
         with pytest.raises(ValueError, match="found sample_weight without y, " + expected.format("x", "y")):
