@@ -1,5 +1,6 @@
 """Clipping of gradients by element, by norm or both, and the norms before clipping."""
 
+import numbers
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Self, TypeAlias
 
@@ -117,8 +118,8 @@ def exact_clipping(optimizer: keras.optimizers.Optimizer, elements: float | None
         - Luong, 2016, Neural Machine Translation (thesis), section 2.3: gradient clipping
         - Pascanu et al., 2013 (arXiv 1211.5063): clipping of the norm
     """
-    if elements is not None and not elements > 0:
-        raise ValueError(f"found clip_elements={elements}, expected a positive number")
+    if elements is not None and not (isinstance(elements, numbers.Real) and elements > 0):
+        raise ValueError(f"found clip_elements={elements!r}, expected a positive number")
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         exact_clipping(optimizer.inner_optimizer, elements)  # its gradients are no longer scaled
         return optimizer

@@ -128,5 +128,6 @@ def test_an_uncompiled_model_loads_uncompiled(tmp_path):
 def test_other_values_are_refused():
     with pytest.raises(ValueError, match='found reduction=\'max\', expected "sum" or "mean"'):
         toy().compile("sgd", reduction="max")
-    with pytest.raises(ValueError, match="found clip_elements=0, expected a positive number"):
-        exact_clipping(keras.optimizers.SGD(), 0)
+    for bound in (0, float("nan"), "1"):
+        with pytest.raises(ValueError, match=f"found clip_elements={bound!r}, expected a positive number"):
+            exact_clipping(keras.optimizers.SGD(), bound)
