@@ -143,7 +143,10 @@ class Attention(keras.layers.Layer):
 
     @property
     def step(self) -> AttentionStep | None:
-        """One step with a hand-written gradient, for a recurrence; `None` if the score has no such step."""
+        """One step with a hand-written gradient, for a recurrence; `None` if the score has no such step.
+
+        A subclass, which may compute other weights, does not inherit it.
+        """
         return None
 
     @property
@@ -247,7 +250,9 @@ class GlobalAttention(Attention):
 
     @property
     def step(self) -> AttentionStep | None:
-        return None if self.score == "concat" else AttentionStep()
+        if self.score == "concat" or type(self) is not GlobalAttention:
+            return None
+        return AttentionStep()
 
 
 class LocalAttention(Attention):
@@ -335,7 +340,9 @@ class LocalMonotonicAttention(LocalAttention):
 
     @property
     def step(self) -> AttentionStep | None:
-        return None if self.score == "concat" else AttentionStep(self.half_width)
+        if self.score == "concat" or type(self) is not LocalMonotonicAttention:
+            return None
+        return AttentionStep(self.half_width)
 
 
 @register_attention("local_p")
@@ -396,7 +403,9 @@ class LocalPredictiveAttention(LocalAttention):
 
     @property
     def step(self) -> AttentionStep | None:
-        return None if self.score == "concat" else AttentionStep(self.half_width, predictive=True)
+        if self.score == "concat" or type(self) is not LocalPredictiveAttention:
+            return None
+        return AttentionStep(self.half_width, predictive=True)
 
     @property
     def step_parameters(self) -> dict[str, keras.Variable]:

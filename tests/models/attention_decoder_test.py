@@ -1,12 +1,23 @@
 """The hand-written gradient of input feeding is that of automatic differentiation, dropout counted."""
 
+import keras
 import numpy as np
 import pytest
 from gradients import double_precision, gradients_of
 from keras import ops
+from layer_checks import numpy
 
-from keras_encdec.layers import GRUCell, RNNCell, run_recurrence
+from keras_encdec.layers import (
+    GlobalAttention,
+    GRUCell,
+    LocalMonotonicAttention,
+    LocalPredictiveAttention,
+    RNNCell,
+    run_recurrence,
+)
 from keras_encdec.layers.attention_step import AttentionStep, InputFeedingStep
+from keras_encdec.models import RecurrentEncoderDecoder, attention_decoder
+from keras_encdec.scoring import Scorer
 
 BATCH, STEPS, SOURCE_TIME, UNITS = 2, 3, 4, 3
 SHAPES = {
@@ -78,3 +89,22 @@ def test_gradients_are_those_of_automatic_differentiation(cell, attention):
         for ours, theirs in zip(gradients, expected[way], strict=True):
             np.testing.assert_allclose(ours, theirs, atol=1e-6)
             assert np.abs(ours).max() > 1e-3
+
+
+@pytest.mark.parametrize("kind", [GlobalAttention, LocalMonotonicAttention, LocalPredictiveAttention])
+def test_a_subclass_of_an_attention_computes_its_own_weights_in_training_and_in_scoring(kind, monkeypatch):
+    class HalfAttention(kind):
+        def attention_weights(self, *arguments):
+            return super().attention_weights(*arguments) / 2
+
+    sizes = {"layers": 1, "units": 8, "embedding_dim": 4, "initial_scale": 1.0}
+    source, target = np.array([[5, 7, 2], [4, 2, 0]]), np.array([[6, 3, 2], [8, 9, 2]])
+    scores = {}
+    for cls in (kind, HalfAttention):
+        monkeypatch.setattr(attention_decoder, "attention_class", lambda name, cls=cls: cls)
+        keras.utils.set_random_seed(0)
+        model = RecurrentEncoderDecoder(20, 30, attention="global", **sizes)
+        scores[cls] = numpy(model.score(source, target))
+        pairs = [([i for i in x if i], y) for x, y in zip(source.tolist(), target.tolist(), strict=True)]
+        np.testing.assert_allclose(Scorer(model).score(pairs), scores[cls], atol=1e-5)
+    assert (np.abs(scores[kind] - scores[HalfAttention]) > 0.01).all()
