@@ -273,6 +273,8 @@ class InputFeedingStep(RecurrentStep):
         parts: list of str, the names of a cell's state, "hidden" first.
         attention: AttentionStep, or WithoutGradient.
         dropout: float. Dropout rate of these inputs. Defaults to `0.0`.
+        projections: list of functions that project the inputs of the layers above the first, for a step without
+            `backward`. Defaults to `None`: products with the parameters "kernels" and "biases".
     """
 
     def __init__(
@@ -281,8 +283,9 @@ class InputFeedingStep(RecurrentStep):
         parts: Sequence[str],
         attention: AttentionStep | WithoutGradient,
         dropout: float = 0.0,
+        projections: Sequence[Callable[[Tensor], Tensor]] | None = None,
     ) -> None:
-        self.cell_steps = list(cell_steps)
+        self.cell_steps, self.projections = list(cell_steps), projections
         self.parts = list(parts)
         self.attention = attention
         self.scale = 1 / (1 - dropout)
@@ -305,8 +308,11 @@ class InputFeedingStep(RecurrentStep):
         for layer, step in enumerate(self.cell_steps):
             if layer:
                 saved["inputs"].append(self._dropped(hidden, inputs_t, layer))
-                kernel, bias = parameters["kernels"][layer - 1], parameters["biases"][layer - 1]
-                projected = product(saved["inputs"][layer], kernel, bias)
+                if self.projections is not None:
+                    projected = self.projections[layer - 1](saved["inputs"][layer])
+                else:
+                    kernel, bias = parameters["kernels"][layer - 1], parameters["biases"][layer - 1]
+                    projected = product(saved["inputs"][layer], kernel, bias)
             states, saved_by_cell = step.forward(projected, self._layer_state(state, layer), parameters["cells"][layer])
             hidden = states["hidden"]
             new.update({f"{part}_{layer + 1}": states[part] for part in self.parts})

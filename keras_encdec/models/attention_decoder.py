@@ -10,6 +10,7 @@ from keras_encdec.backend.types import Encoded, Memory, Shape, State, Tensor
 from keras_encdec.layers.attention import attention_class
 from keras_encdec.layers.attention_step import InputFeedingStep, WithoutGradient
 from keras_encdec.layers.recurrence import RecurrentStep, run_recurrence
+from keras_encdec.layers.recurrent_cell import RecurrentCell
 from keras_encdec.models.characters import Speller
 from keras_encdec.models.contract import TensorSpec
 from keras_encdec.models.recurrent_decoder import RecurrentDecoder
@@ -239,15 +240,17 @@ class AttentionDecoder(RecurrentDecoder):
             "feeding": as_tensor(self.feeding.kernel),
             "state_projection": as_tensor(self.state_projection.kernel),
             "cells": [cell.parameters() for cell in self.cells],
-            "kernels": [as_tensor(cell.kernel) for cell in others],
-            "biases": [as_tensor(cell.bias) for cell in others],
         }
         parts = list(first.state_widths)
-        if attention is not None and len(cells) == len(self.cells):
-            step = InputFeedingStep(cells, parts, attention, self.dropout)
-            return run_recurrence(step, inputs, state, parameters)
+        projections = None if all(map(_projects_by_its_kernel, others)) else [cell.project_inputs for cell in others]
+        if projections is None:
+            parameters["kernels"] = [as_tensor(cell.kernel) for cell in others]
+            parameters["biases"] = [as_tensor(cell.bias) for cell in others]
+            if attention is not None and len(cells) == len(self.cells):
+                step = InputFeedingStep(cells, parts, attention, self.dropout)
+                return run_recurrence(step, inputs, state, parameters)
         steps = [WithoutGradient(cell.step) for cell in self.cells]
-        plain = InputFeedingStep(steps, parts, WithoutGradient(self._step_weights), self.dropout)
+        plain = InputFeedingStep(steps, parts, WithoutGradient(self._step_weights), self.dropout, projections)
         # The lambda hides that `plain` is a `RecurrentStep`: only plain functions are differentiated automatically.
         return run_recurrence(lambda *arguments: plain(*arguments), inputs, state, parameters)
 
@@ -296,3 +299,8 @@ class AttentionDecoder(RecurrentDecoder):
         names = "annotation_width", "attention", "attention_score", "attention_arguments", "input_feeding"
         speller = {} if self.speller_arguments is None else {"speller": self.speller_arguments}
         return {**super().get_config(), **{name: getattr(self, name) for name in names}, **speller}
+
+
+def _projects_by_its_kernel(cell: RecurrentCell) -> bool:
+    """Returns whether a cell projects its inputs as the base class does; a subclass may project them in another way."""
+    return type(cell).project_inputs is RecurrentCell.project_inputs

@@ -16,7 +16,7 @@ from keras_encdec.layers import (
     run_recurrence,
 )
 from keras_encdec.layers.attention_step import AttentionStep, InputFeedingStep
-from keras_encdec.models import RecurrentEncoderDecoder, attention_decoder
+from keras_encdec.models import RecurrentEncoderDecoder, attention_decoder, recurrent_layers
 from keras_encdec.scoring import Scorer
 
 BATCH, STEPS, SOURCE_TIME, UNITS = 2, 3, 4, 3
@@ -108,3 +108,22 @@ def test_a_subclass_of_an_attention_computes_its_own_weights_in_training_and_in_
         pairs = [([i for i in x if i], y) for x, y in zip(source.tolist(), target.tolist(), strict=True)]
         np.testing.assert_allclose(Scorer(model).score(pairs), scores[cls], atol=1e-5)
     assert (np.abs(scores[kind] - scores[HalfAttention]) > 0.01).all()
+
+
+@pytest.mark.parametrize("score", ["general", "concat"])
+def test_a_cell_projects_its_inputs_in_its_own_way_in_every_layer(score, monkeypatch):
+    class HalfCell(GRUCell):
+        def project_inputs(self, inputs):
+            return super().project_inputs(inputs) / 2
+
+    monkeypatch.setattr(recurrent_layers, "recurrent_cell_class", lambda name: HalfCell)
+    keras.utils.set_random_seed(0)
+    sizes = {"layers": 2, "units": 8, "embedding_dim": 4, "initial_scale": 1.0}
+    model = RecurrentEncoderDecoder(20, 30, attention="global", attention_score=score, **sizes)
+    found = Scorer(model).score([([5, 7, 2], [6, 3, 2]), ([4, 3, 2], [8, 9, 2])])
+    expected = model.score(np.array([[5, 7, 2], [4, 3, 2]]), np.array([[6, 3, 2], [8, 9, 2]]))
+    np.testing.assert_allclose(found, numpy(expected), atol=1e-5)
+    model.compile("sgd", jit_compile=False)
+    before = numpy(model.decoder.cells[1].kernel)
+    model.fit({"source": np.array([[5, 7, 2]]), "target": np.array([[6, 3, 2]])}, verbose=0)
+    assert (numpy(model.decoder.cells[1].kernel) != before).any()
