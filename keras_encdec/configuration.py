@@ -175,7 +175,7 @@ def _converted(value: object, kind: type) -> object:
         return value
     if kind is int and isinstance(value, numbers.Integral):
         return int(value)
-    if kind is float and isinstance(value, numbers.Real) and abs(value) <= sys.maxsize:
+    if kind is float and isinstance(value, numbers.Real) and not (isinstance(value, int) and abs(value) > sys.maxsize):
         return float(value)
     return value
 

@@ -90,17 +90,17 @@ class GRU(keras.layers.Layer):
     ) -> Tensor | tuple[Tensor, Tensor]:
         if initial_state is None:
             initial_state = self.cell.get_initial_state(ops.shape(inputs)[0])
-        if isinstance(initial_state, (list, tuple)):
-            if len(initial_state) != 1:
-                raise ValueError(f"found a list of {len(initial_state)} initial states, expected one state")
-            [initial_state] = initial_state
-        found, expected = tuple(initial_state.shape), (inputs.shape[0], self.units)
+        given = initial_state if isinstance(initial_state, (list, tuple)) else [initial_state]
+        if len(given) != 1:
+            raise ValueError(f"found a list of {len(given)} initial states, expected one state")
+        [state] = given
+        found, expected = tuple(state.shape), (inputs.shape[0], self.units)
         sizes = zip(found, expected, strict=False)
         if len(found) != 2 or any(None not in pair and len({*pair}) > 1 for pair in sizes):
             raise ValueError(f"found an initial state of shape {found}, expected {expected}")
         if self.go_backwards:
             inputs, mask = ops.flip(inputs, axis=1), self._flip_mask(mask)
-        states, last = self.cell.run(inputs, {"hidden": initial_state}, mask)
+        states, last = self.cell.run(inputs, {"hidden": state}, mask)
         outputs = states if self.return_sequences else last["hidden"]
         return (outputs, last["hidden"]) if self.return_state else outputs
 
