@@ -76,11 +76,11 @@ class LeftSingularVectors(keras.initializers.Initializer):
     def __call__(self, shape: tuple[int, int], dtype: str | None = None) -> Tensor:
         if _is_loading.get():
             return ops.zeros(shape, dtype or "float32")
-        rows, columns = shape
-        if columns % rows:
+        if len(shape) != 2 or shape[1] % shape[0]:
             raise ValueError(
                 f"found shape {tuple(shape)}, expected (n, k * n): LeftSingularVectors fills square blocks side by side"
             )
+        rows, columns = shape
         wide = wide_dtype(dtype or "float32")  # no backend has an SVD in half precision
         blocks = []
         for _ in range(columns // rows):
