@@ -152,7 +152,9 @@ class Hyperparameter:
         if not fits:
             shown = _cut(repr(value), _MAX_VALUE_LENGTH)
             kind = UnknownChoiceError if self.choices else ConfigurationError
-            raise kind(f"found {{{self.name}}}=%s, expected %s", shown, self.expectation)
+            is_too_large = self.type is int and isinstance(checked, int) and checked > sys.maxsize
+            limit = f", at most {sys.maxsize}" if is_too_large and self.maximum is None else ""
+            raise kind(f"found {{{self.name}}}=%s, expected %s", shown, self.expectation + limit)
         return checked
 
     def _fits(self, value: Any, kind: Kind) -> bool:

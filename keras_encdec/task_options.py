@@ -68,20 +68,22 @@ class UnknownWordsOption(Configuration):
         maximum=1,
     )
 
-    def check_unknown(self, side: str, words: int, unknown: int) -> None:
+    def check_unknown(self, side: str, words: int, unknown: int, model: str = "the model") -> None:
         """Checks the words that have been read so far.
 
         Args:
             side: str. "source" or "target", for the error.
             words: int. Words of the side so far.
             unknown: int. Words among them that the model does not know.
+            model: str. The name of the model, for the error. Defaults to "the model".
 
         Raises:
             InputError: if too many of them are unknown.
         """
         if self.max_unknown is not None and unknown > self.max_unknown * words:
             raise InputError(
-                f"found {100 * unknown / words:.1f} % of the {words:,} {side} words so far outside the vocabulary",
+                f"found {100 * unknown / words:.1f} % of the {words:,} {side} words so far outside the vocabulary of "
+                f"{model}",
                 f"expected {100 * self.max_unknown:.3g} % at most",
                 "check the language of the file, which side is which, its letter case, and how its text is tokenized, "
                 "or raise --max_unknown",

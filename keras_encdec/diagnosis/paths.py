@@ -172,7 +172,7 @@ def _check_shards(folder: pathlib.Path) -> tuple[str, list[str]]:
             if record["checksum"] != record_checksum(record):
                 raise ValueError
             checksums = {f"{record['shard']:09}.{i}": output["sha256"] for i, output in enumerate(record["outputs"])}
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, TypeError):  # TypeError: JSON of another form
             problems.append(damaged("record", path))
             continue
         done += 1

@@ -4,6 +4,7 @@ import dataclasses
 import os
 import pathlib
 import re
+import reprlib
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
@@ -69,6 +70,8 @@ class _Reader:
             if name not in sections:
                 raise self._error(f"found the unknown section {shortened(name)}", f"expected {', '.join(sections)}")
         title = values.get("title", pathlib.PurePath(os.fspath(self._path)).stem)
+        if not isinstance(title, str):
+            raise self._error(f"found title = {reprlib.repr(title)}", "expected text")
         data = self._section(DataConfig, "data", values.get("data", {}))
         baseline = self._section(BaselineConfig, "baseline", values.get("baseline", {}))
         features = {
@@ -79,7 +82,7 @@ class _Reader:
         if not isinstance(rows, list) or not rows:
             raise self._error("found no table [[rows]]", "expected one for each row of the result")
         config = ExperimentConfig(
-            str(title),
+            title,
             data,
             baseline,
             self._section(TuningConfig, "tuning", values.get("tuning", {})),

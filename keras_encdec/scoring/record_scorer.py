@@ -28,6 +28,8 @@ if TYPE_CHECKING:  # clients of a server use this module without Keras
 WINDOW_LINES = 1 << 15
 # Windows that are scored at the same time, while others are read and written.
 WINDOWS_AT_ONCE = 2
+# Names of the forward and the reverse model in warnings and errors.
+MODEL_NAMES = "model", "reverse model"
 
 
 class RecordScorer:
@@ -134,7 +136,7 @@ class RecordScorer:
     def _check_unknown(self, number: int) -> None:
         """Raises InputError if too many of the words that a scorer has read so far are unknown to it."""
         for side, (words, unknown, _) in zip(("source", "target"), self.word_counts[number].tolist(), strict=True):
-            self._options.check_unknown(side, words, unknown)
+            self._options.check_unknown(side, words, unknown, f"the {MODEL_NAMES[number]}")
 
     def _values(self, scores: Sequence[PairScores], pairs: Sequence[WordPair]) -> list[Iterable[object]]:
         """Returns the values of each column, from the scores of each scorer and the forward model's pairs."""
@@ -343,7 +345,7 @@ def _unknown_words(
     """Yields the number of words of each side that a model reads, and how many of them it does not know."""
     for scorer, counts in zip(scorers, word_counts, strict=True):
         directory = scorer.directory
-        name = "reverse model" if directory.reverse else "model"
+        name = MODEL_NAMES[directory.reverse]
         sides = zip(("source", "target"), directory.user_vocabularies, counts, strict=True)
         for side, vocabulary, (words, unknown, in_lower_case) in sides:
             if side == "target" or len(directory.source_vocabulary):  # a language model's source has no words

@@ -194,7 +194,7 @@ class _Steps:
         count_errors(shard_counts.malformed, shard_counts.last_problem)
         self.counts = self.counts + shard_counts if self.counts else shard_counts
         for words in self.counts.unknown_words:
-            self._options.check_unknown(words.side, words.words, words.unknown)
+            self._options.check_unknown(words.side, words.words, words.unknown, f"the {words.model}")
 
     def others(self) -> dict[FilePath, bytes]:
         """Returns the new moses.ini, if it is written, by its name."""

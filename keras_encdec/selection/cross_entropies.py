@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from keras_encdec.errors import EncdecWarning, InputError
+from keras_encdec.errors import EncdecWarning, InputError, shown_path
 from keras_encdec.formats.fields import split_tokens
 from keras_encdec.formats.pair_format import WordPair
 from keras_encdec.runtime.files import is_file
@@ -115,8 +115,9 @@ class TranslationEntropies:
         with self._lock:
             self._word_counts += np.stack([counts.sum(axis=1), unknown.sum(axis=1)], axis=1)
             so_far = self._word_counts.tolist()
-        for name, words_and_unknown in zip(("source", "target"), so_far, strict=True):
-            self._limit.check_unknown(name, *words_and_unknown)
+        model = shown_path(self._scorer.directory.path)
+        for side, (number, unknown_number) in zip(("source", "target"), so_far, strict=True):
+            self._limit.check_unknown(side, number, unknown_number, model)
 
     def close(self) -> None:
         """See `CrossEntropies`."""

@@ -236,9 +236,7 @@ def read_dictionary(
             words = [unescape(column.strip(" ")) for column in columns[:2]]
             if not 2 <= len(columns) <= 3 or not all(words):
                 expected = "expected a source word, a tab and its translation"
-                plural = "s" if len(columns) > 1 else ""
-                found = f"found {len(columns)} column{plural} in {quoted(text)}"
-                raise InputError(found, expected, "correct the line", path, number)
+                raise InputError(f"found {quoted(text)}", expected, "correct the line", path, number)
             if words[0] in dictionary:
                 expected = "expected one translation of each word"
                 raise InputError(f"found {quoted(words[0])} twice", expected, "remove a line", path, number)

@@ -1,5 +1,7 @@
 """Beam search and greedy search against exhaustive search, and against the equations."""
 
+import sys
+
 import numpy as np
 import oracle
 import pytest
@@ -115,6 +117,11 @@ def test_suppressing_the_unknown_word_leaves_the_scores_unchanged():
 def test_numbers_out_of_range_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         BeamSampler(**arguments)
+
+
+def test_the_limit_of_whole_numbers_is_named():
+    with pytest.raises(ValueError, match=f"expected a whole number, 1 or more, at most {sys.maxsize}$"):
+        BeamSampler(2**70)
 
 
 def test_numbers_of_numpy_are_numbers():

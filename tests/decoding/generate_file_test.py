@@ -397,7 +397,7 @@ def test_too_many_unknown_words_stop_the_work_before_the_search(generator, tmp_p
     with monkeypatch.context() as patch, pytest.raises(InputError) as caught:
         patch.setattr(generator, "generate", lambda *_, **__: pytest.fail("the search began"))
         generate(0.66)
-    assert "found 66.7 % of the 3 source words so far outside the vocabulary, expected 66 % at most" in str(
+    assert "found 66.7 % of the 3 source words so far outside the vocabulary of the model, expected 66 %" in str(
         caught.value
     )
     assert not (tmp_path / "out").exists()

@@ -173,8 +173,9 @@ def test_a_damaged_shard(shards):
     (shards / "000000001.0").write_bytes(b"two\n")
     flip_byte(shards / "000000000.0.gz")
     assert "000000000.0: found a damaged part, expected what was written; run the job again" in problem(shards)
-    (shards / "000000000.done.json").write_text('{"checksum": "ab", "shard": 0, "outputs": []}')
-    assert "000000000.done.json: found a damaged record, expected what was written; run the job" in problem(shards)
+    for record in ('{"checksum": "ab", "shard": 0, "outputs": []}', "[1]", "null"):
+        (shards / "000000000.done.json").write_text(record)
+        assert "000000000.done.json: found a damaged record, expected what was written; run the job" in problem(shards)
     (shards / "manifest.json").unlink()
     assert f"remove {shards} and run the job again" in problem(shards)
 

@@ -170,6 +170,7 @@ COUNTS = "".join(f'[features.{name}]\nkind = "sentences"\nmodel_dir = "."\ncount
     ("text", "message"),
     [
         ("[data", r"experiment.toml: found a file that cannot be read \(.*\), expected an experiment in TOML"),
+        ('title = ["a"]\n' + WHOLE, r"found title = \['a'\], expected text"),
         ("[date]\n" + WHOLE, "found the unknown section date, expected title, data, baseline"),
         ("data = 3\n" + LISTS + ROWS, "found data = 3, expected a table"),
         (

@@ -292,7 +292,8 @@ def test_too_many_unknown_words_stop_the_work(forward_scorer, table, out):
     largest = max(each.share for each in score_file(forward_scorer, table, out / "table").unknown_words)
     os.unlink(out / "table")
     sentence = (
-        r"found [1-9]\.\d % of the \d+ (source|target) words so far outside the vocabulary, expected [\d.]+ % at most"
+        r"found [1-9]\.\d % of the \d+ (source|target) words so far outside the vocabulary of the model, "
+        r"expected [\d.]+ % at most"
     )
     with pytest.raises(InputError, match=sentence):
         score_file(forward_scorer, table, out / "table", max_unknown=largest - 0.01)

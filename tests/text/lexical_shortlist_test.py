@@ -96,10 +96,10 @@ def test_an_encoding_can_be_declared_and_only_spaces_are_stripped(tmp_path):
 @pytest.mark.parametrize(
     "line, message",
     [
-        (b"pomme apple", 'found 1 column in "pomme apple"'),
-        (b"pomme\tapple\t1\t2", "found 4 columns"),
+        (b"pomme apple", 'found "pomme apple", expected a source word, a tab and its translation'),
+        (b"pomme\tapple\t1\t2", r'found "pomme\tapple\t1\t2", expected'),
         (b"pomme\t ", "expected a source word, a tab and its translation"),
-        (b"", 'found 1 column in ""'),
+        (b"", 'found "", expected'),
         (b"chat\tcats", 'found "chat" twice'),
         (b"caf\xe9\tcoffee", "found bytes that are not UTF-8 (0xe9 in"),
     ],
