@@ -25,8 +25,9 @@ SAFE = 60.0
 def target_log_probs(logits: Tensor, target: Tensor, with_means: bool = False) -> list[Tensor]:
     """Computes ln p of the target of each row and, for label smoothing, the mean of ln p over all ids except 0.
 
-    On a CPU, PyTorch would write the gradient of each ln p, all zeros but one, to a second matrix of the size of the
-    logits. Here it is computed from ln p of all ids. `benchmarks/run.py` (training) measures the benefit.
+    The gradient needs no second matrix of the size of the logits. In Keras's cross-entropy, PyTorch writes one of
+    zeros with a number in each row, and JAX multiplies ln p of all ids with one. `benchmarks/run.py` (training)
+    measures the benefit.
 
     Args:
         logits: float32 or float64 tensor `(rows, words)`.
@@ -34,14 +35,19 @@ def target_log_probs(logits: Tensor, target: Tensor, with_means: bool = False) -
         with_means: bool. Whether to compute the means. Defaults to `False`.
 
     Returns:
-        list of tensors `(rows,)` of the dtype of the logits, nats: one, or two with means.
+        list of tensors `(rows,)` of the dtype of the logits, nats: one, or two with means. ln p of an id that is not
+        below `words` is nan; PyTorch, and TensorFlow without XLA, raise an error.
     """
-    if backend_name() == "torch" and logits.device.type == "cpu":
+    if backend_name() == "torch":
         return _torch_target_log_probs(logits, target, with_means)
-    results = [-ops.sparse_categorical_crossentropy(target, logits, from_logits=True)]
+    words = logits.shape[-1]
+    largest = ops.stop_gradient(ops.max(logits, axis=-1))
+    total = ops.log(ops.sum(ops.exp(logits - largest[:, None]), axis=-1))
+    of_target = ops.take_along_axis(logits, ops.cast(target, "int32")[:, None], axis=1)[:, 0]
+    results = [ops.where(target < words, of_target, np.nan)]
     if with_means:
-        results.append(ops.mean(logits[:, 1:], axis=-1) - ops.logsumexp(logits, axis=-1))
-    return [ops.cast(result, logits.dtype) for result in results]  # JAX in x64 mode widens them
+        results.append((ops.sum(logits, axis=-1) - logits[:, 0]) / (words - 1))
+    return [result - largest - total for result in results]
 
 
 def _torch_target_log_probs(logits: Tensor, target: Tensor, with_means: bool) -> list[Tensor]:
@@ -63,7 +69,9 @@ def _torch_target_log_probs(logits: Tensor, target: Tensor, with_means: bool) ->
         if torch.is_grad_enabled():  # the gradient will be differentiated
             gradient = log_probs.exp() * weights
         else:
-            gradient, rows = torch.empty_like(log_probs), max(1, CACHED // log_probs.shape[1])
+            gradient, rows = torch.empty_like(log_probs), len(log_probs)
+            if log_probs.is_cpu:
+                rows = max(1, CACHED // log_probs.shape[1])
             for parts in zip(*(tensor.split(rows) for tensor in (log_probs, weights, gradient)), strict=True):
                 torch.mul(parts[0], LOG2_E, out=parts[2]).exp2_().mul_(parts[1])  # 2^x is faster than exp
         if of_each is not None:

@@ -10,7 +10,7 @@ from recurrent_toys import SOURCE, TARGET, stirred, toy, toy_language_model
 from keras_encdec.models import RNNEncoderDecoder
 from keras_encdec.models.contract import Decoder
 from keras_encdec.models.likelihood_model import LogLikelihood, Perplexity
-from keras_encdec.models.log_probs import token_and_mean_log_probs
+from keras_encdec.models.log_probs import token_and_mean_log_probs, token_log_probs
 
 SMOOTHING, WEIGHTS = 0.3, np.array([1.0, 0.5, 2.0, 0.0])
 IDS = 10  # of the toys' targets, that of the padding included
@@ -117,3 +117,22 @@ def test_metrics_are_summed_in_float32_whatever_the_floatx_of_the_user():
         keras.config.set_floatx(floatx)
     assert float(perplexity.result()) == pytest.approx(np.exp(2)) and float(log_likelihood.result()) == -40
     assert Perplexity.from_config(perplexity.get_config()).dtype == "float32"
+
+
+def test_an_id_out_of_range_is_no_target():
+    """Otherwise compilers would take another id for it."""
+    logits, target = np.zeros((1, 2, IDS), "float32"), np.array([[3, IDS]])
+    try:
+        found = numpy(token_log_probs(logits, target))
+    except Exception as error:  # of PyTorch, and of TensorFlow without XLA
+        assert keras.backend.backend() != "jax" and f"{IDS}" in str(error)
+    else:
+        assert np.isnan(found[0, 1]) and found[0, 0] == pytest.approx(-np.log(IDS))
+
+
+def test_large_logits_lose_no_precision():
+    logits = np.array([[[1e4, 1e4 - 1, 1e4 - 3], [-1e4, -1e4 + 2, -1e4]]], "float32")
+    log_probs = numpy(token_log_probs(logits, np.array([[1, 2]])))
+    expected = logits - logits.max(-1, keepdims=True)
+    expected = expected.astype("float64") - np.log(np.exp(expected.astype("float64")).sum(-1, keepdims=True))
+    np.testing.assert_allclose(log_probs[0], [expected[0, 0, 1], expected[0, 1, 2]], rtol=1e-6)
