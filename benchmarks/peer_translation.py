@@ -12,6 +12,7 @@ from torch import nn
 from workload import report
 
 from keras_encdec.decoding.search_batches import MAX_ROWS
+from keras_encdec.formats import model_words
 from keras_encdec.formats.plain_text import read_sentences
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.symbols import to_symbols
@@ -112,7 +113,7 @@ def main():
     parser.add_argument("--dictionary")
     parser.add_argument("--single", action="store_true", help="one sentence at a time")
     options = parser.parse_args()
-    directory, lines = ModelDirectory.load(options.model_dir), [line.split() for line in read_sentences(options.input)]
+    directory, lines = ModelDirectory.load(options.model_dir), list(map(model_words, read_sentences(options.input)))
     model = TorchGRUTranslator(directory.model)
     dictionary = read_dictionary(options.dictionary) if options.dictionary else None
     target = directory.target_vocabulary

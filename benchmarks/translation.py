@@ -107,6 +107,15 @@ def line(row):
     return f"{row['who']:32} {row['backend']:11}{row['dtype']:9}{rate}{peer}"
 
 
+def pareto_front(rows):
+    """Returns the rows for which no other is as fast and has a higher BLEU, the slowest first."""
+    front = []
+    for row in sorted(rows, key=lambda row: (row["words_per_second"], row["bleu"]), reverse=True):
+        if not front or row["bleu"] > front[-1]["bleu"]:
+            front.append(row)
+    return front[::-1]
+
+
 def draw(rows, path):
     """Draws BLEU over words per second, as a PNG file. Without matplotlib, nothing is drawn."""
     if not importlib.util.find_spec("matplotlib"):
@@ -115,17 +124,31 @@ def draw(rows, path):
     import matplotlib
 
     matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib import pyplot, ticker
 
-    figure, axis = pyplot.subplots(figsize=(8, 5), layout="constrained")
+    figure, axis = pyplot.subplots(figsize=(10, 6), layout="constrained")
     for backend in dict.fromkeys(row["backend"] for row in rows):
         own = [row for row in rows if row["backend"] == backend]
         axis.scatter([row["words_per_second"] for row in own], [row["bleu"] for row in own], label=backend)
-    for row in rows:
-        dtype = "" if row["dtype"] == "float32" else f", {row['dtype']}"
-        place = row["words_per_second"], row["bleu"]
-        axis.annotate(row["who"] + dtype, place, xytext=(4, 4), textcoords="offset points", fontsize=7)
+    front = pareto_front(rows)
+    axis.plot(
+        [row["words_per_second"] for row in front],
+        [row["bleu"] for row in front],
+        color="0.8",
+        zorder=0,
+        label="Pareto frontier",
+    )
+    for who, dtype in dict.fromkeys((row["who"], row["dtype"]) for row in rows):
+        same = [row for row in rows if (row["who"], row["dtype"]) == (who, dtype)]
+        fastest = max(same, key=lambda row: row["words_per_second"])
+        name = who if dtype == "float32" else f"{who}, {dtype}"
+        place = fastest["words_per_second"], fastest["bleu"]
+        axis.annotate(name, place, xytext=(6, 0), textcoords="offset points", va="center", fontsize=7)
     axis.set_xscale("log")
+    axis.set_xlim(right=2.5 * max(row["words_per_second"] for row in rows))  # room for the names
+    axis.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+    axis.xaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,.0f}"))
+    axis.xaxis.set_minor_formatter(ticker.NullFormatter())
     axis.set_xlabel("words per second")
     axis.set_ylabel("BLEU")
     axis.legend()

@@ -144,3 +144,9 @@ def test_the_torch_peer_finds_the_same_translations(score, directions, imported)
         found = peer.TorchGRUTranslator(model).search(sources, beam, penalty)
         targets = Generator(model).generate(sources, BeamSampler(beam, length_penalty=penalty))
         assert [tuple(max(token, 1) for token in ids) for ids in found] == [best.ids for (best,) in targets]
+
+
+def test_the_pareto_frontier_has_only_rows_that_no_other_beats(imported):
+    rows = [{"words_per_second": rate, "bleu": bleu} for rate, bleu in ((9, 5), (1, 8), (3, 6), (9, 4), (3, 7), (2, 7))]
+    front = imported("translation").pareto_front(rows)
+    assert [(row["words_per_second"], row["bleu"]) for row in front] == [(1, 8), (3, 7), (9, 5)]
