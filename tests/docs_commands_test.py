@@ -330,7 +330,7 @@ def test_every_flag_and_target_that_pages_name_exists(page):
     known |= {name for command in COMMANDS.values() for name in command.flag_values()}
     # Of benchmarks/.
     known |= {"before", "full", "repeats", "automatic", "backends", "nbest", "rate", "student_dir", "help", "works"}
-    known |= {"record_durations", "whole", "xla_cpu_max_isa", "xla_gpu_enable_triton_gemm"}
+    known |= {"peer", "record_durations", "whole", "xla_cpu_max_isa", "xla_gpu_enable_triton_gemm"}
     known |= {"tf_xla_persistent_cache_directory"}  # of tests/run.py, and of XLA
     known |= {"directory"}  # of Python's http.server
     known |= {"batch", "to"}  # of mert-moses.pl, and of jupytext

@@ -206,12 +206,16 @@ def _with_torch(layer: keras.layers.Layer) -> Compiler:
     def packed() -> PackedMatrices:
         return PackedMatrices(layer)
 
+    # Without autocast, Keras's call adds nothing to the conversion below but the time of several operations.
+    function = layer if layer.autocast else layer.call
+
     def compiler(inputs: Structure, leaves: list[Tensor]) -> Callable[[list[Tensor]], Structure]:
         structure = keras.tree.map_structure(lambda _: 0, inputs)
 
         def call(leaves: list[Tensor]) -> Structure:
+            leaves = [leaf if isinstance(leaf, torch.Tensor) else keras.ops.convert_to_tensor(leaf) for leaf in leaves]
             with torch.inference_mode(), int8_products() or onednn_matmul(packed()):
-                outputs = layer(*keras.tree.pack_sequence_as(structure, leaves))
+                outputs = function(*keras.tree.pack_sequence_as(structure, leaves))
             # PyTorch's tree functions leave reference cycles that hold the tensors of the call, often many megabytes.
             # Python collects cycles by the number of objects, and commands make it collect rarely: too late for these.
             gc.collect(0)

@@ -231,10 +231,12 @@ def top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
         tuple: the values `(rows, k)`, the largest first, and their indices, int32. Any of equal values may be
         returned.
     """
-    if k == 1 and backend_name() != "torch":
-        return _maximum(values)
     words = values.shape[-1]
     columns = words // FOLDED_LINES
+    if k == 1 and backend_name() != "torch":
+        return _maximum(values)
+    if k == 1 and columns > 4 and values.is_cpu:
+        return _torch_maximum(values, columns)
     # On a GPU, PyTorch would start each of the operations below by itself.
     if 4 * k >= columns or backend_name() == "torch" and not values.is_cpu:
         # ops.top_k returns a named tuple, which some compilers cannot return.
@@ -259,6 +261,18 @@ def _maximum(values: Tensor) -> tuple[Tensor, Tensor]:
     best, last = ops.max(values, axis=-1, keepdims=True), values.shape[-1] - 1
     indices = ops.where(ops.equal(values, best), ops.arange(last + 1, dtype="int32"), last)
     return best, ops.min(indices, axis=-1, keepdims=True)
+
+
+def _torch_maximum(values: Tensor, columns: int) -> tuple[Tensor, Tensor]:
+    """Does what `top_k` does for k = 1, without what Keras does in each of its functions."""
+    import torch
+
+    end, words = columns * FOLDED_LINES, values.shape[-1]
+    column = values[:, :end].unflatten(1, (FOLDED_LINES, columns)).amax(1).argmax(1, keepdim=True)
+    rest = torch.arange(end, words).expand(len(values), -1)
+    indices = torch.cat([column + torch.arange(0, end, columns), rest], 1)
+    best, place = values.gather(1, indices).max(1, keepdim=True)
+    return best, indices.gather(1, place).int()
 
 
 def last_maximum(values: Tensor) -> Tensor:

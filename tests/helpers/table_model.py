@@ -46,7 +46,7 @@ class TableDecoder:
 class TableModel:
     """The model of a `TableDecoder`, of 6 source words."""
 
-    has_source = True
+    has_source = updates_all_weights = True
     dtype_policy, compute_dtype = keras.DTypePolicy("float32"), "float32"
     source_words = 6
 
