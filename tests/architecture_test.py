@@ -247,6 +247,7 @@ TESTED_WITH = {
     "analysis/page/score_sections": "analysis/report_test.py",
     "analysis/page/state_sections": "analysis/report_test.py",
     "analysis/report_sections": "analysis/report_test.py",
+    "backend/log_sums": "models/log_probs_test.py",
     "backend/loops": "layers/gru_test.py",
     "backend/mirrored": "backend/distribution_test.py",
     "backend/replicas": "backend/distribution_test.py",
