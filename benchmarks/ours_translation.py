@@ -14,17 +14,23 @@ from keras_encdec.runtime.workers import collect_cycles_rarely
 from keras_encdec.text.lexical_shortlist import LexicalShortlist, read_dictionary
 
 
-def main():
-    """Translates twice: the first time compiles all sizes of batches, as after many sentences."""
+def arguments():
+    """Makes the parser of the command line of this package and of its peer."""
     parser = argparse.ArgumentParser()
     parser.add_argument("model_dir")
     parser.add_argument("--input", required=True)
     parser.add_argument("--beam", type=int, required=True)
+    parser.add_argument("--dictionary")
+    parser.add_argument("--single", action="store_true", help="one sentence at a time")
+    return parser
+
+
+def main():
+    """Translates twice: the first time compiles all sizes of batches, as after many sentences."""
+    parser = arguments()
     parser.add_argument("--dtype")
     parser.add_argument("--shortlist")
     parser.add_argument("--shortlist_words", type=int)
-    parser.add_argument("--dictionary")
-    parser.add_argument("--single", action="store_true", help="one sentence at a time")
     options = parser.parse_args()
     compiled_call.COMPILING = 0
     keep_freed_memory()  # these two as encdec-generate does

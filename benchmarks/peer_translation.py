@@ -3,10 +3,10 @@
 nn.GRU resets the state after the product with U, and these models before it, so the steps are written out.
 """
 
-import argparse
 import time
 
 import torch
+from ours_translation import arguments
 from peer_decoder import TorchTranslator
 from torch import nn
 from workload import report
@@ -106,13 +106,7 @@ class TorchGRUTranslator(TorchTranslator):
 
 def main():
     """Translates twice, as ours_translation.py does."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("model_dir")
-    parser.add_argument("--input", required=True)
-    parser.add_argument("--beam", type=int, required=True)
-    parser.add_argument("--dictionary")
-    parser.add_argument("--single", action="store_true", help="one sentence at a time")
-    options = parser.parse_args()
+    options = arguments().parse_args()
     directory, lines = ModelDirectory.load(options.model_dir), list(map(model_words, read_sentences(options.input)))
     model = TorchGRUTranslator(directory.model)
     dictionary = read_dictionary(options.dictionary) if options.dictionary else None

@@ -40,7 +40,7 @@ def compiled_call(layer: keras.layers.Layer) -> Callable[..., Structure]:
     """
     compiler = _COMPILERS[backend_name()](layer)
     # Two threads must not compile the same shapes. With PyTorch, they would only wait for one another.
-    compiling = contextlib.nullcontext() if backend_name() == "torch" else threading.Lock()
+    compiling = threading.Lock() if compiles_shapes() else contextlib.nullcontext()
     calls: dict[Hashable, Callable[[list[Tensor]], Structure]] = {}
 
     def call(*inputs: Structure) -> Structure:

@@ -231,17 +231,17 @@ def top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
         tuple: the values `(rows, k)`, the largest first, and their indices, int32. Any of equal values may be
         returned.
     """
-    words = values.shape[-1]
-    columns = words // FOLDED_LINES
     if k == 1 and backend_name() != "torch":
         return _maximum(values)
-    if k == 1 and columns > 4 and values.is_cpu:
-        return _torch_maximum(values, columns)
+    words = values.shape[-1]
+    columns = words // FOLDED_LINES
     # On a GPU, PyTorch would start each of the operations below by itself.
     if 4 * k >= columns or backend_name() == "torch" and not values.is_cpu:
         # ops.top_k returns a named tuple, which some compilers cannot return.
         best, indices = ops.top_k(values, k)
         return best, ops.cast(indices, "int32")
+    if k == 1:
+        return _torch_maximum(values, columns)
     end = columns * FOLDED_LINES
     folded = ops.reshape(values[:, :end], (-1, FOLDED_LINES, columns))
     _, best_columns = ops.top_k(ops.amax(folded, axis=1), k)  # `ops.max` rejects an empty batch

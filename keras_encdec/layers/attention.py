@@ -143,11 +143,13 @@ class Attention(keras.layers.Layer):
 
     @property
     def step(self) -> AttentionStep | None:
-        """One step with a hand-written gradient, for a recurrence; `None` if the score has no such step.
+        """One step with a hand-written gradient, for a recurrence; `None` if the score or the class has none."""
+        # A subclass, which may compute other weights, does not inherit it.
+        return self.make_step() if "make_step" in vars(type(self)) and self.score != "concat" else None
 
-        A subclass, which may compute other weights, does not inherit it.
-        """
-        return None
+    def make_step(self) -> AttentionStep:
+        """Makes `step`. Only a class that defines this method itself has one."""
+        raise not_defined(self, "make_step")
 
     @property
     def step_parameters(self) -> dict[str, keras.Variable]:
@@ -248,10 +250,7 @@ class GlobalAttention(Attention):
     def window(self, queries: Tensor, mask: Tensor, positions: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         return ops.expand_dims(mask, 1), None
 
-    @property
-    def step(self) -> AttentionStep | None:
-        if self.score == "concat" or type(self) is not GlobalAttention:
-            return None
+    def make_step(self) -> AttentionStep:
         return AttentionStep()
 
 
@@ -338,10 +337,7 @@ class LocalMonotonicAttention(LocalAttention):
     def centers(self, queries: Tensor, last: Tensor, positions: Tensor) -> Tensor:
         return ops.cast(positions, last.dtype)
 
-    @property
-    def step(self) -> AttentionStep | None:
-        if self.score == "concat" or type(self) is not LocalMonotonicAttention:
-            return None
+    def make_step(self) -> AttentionStep:
         return AttentionStep(self.half_width)
 
 
@@ -401,10 +397,7 @@ class LocalPredictiveAttention(LocalAttention):
     def multiplies_queries(self) -> bool:
         return True
 
-    @property
-    def step(self) -> AttentionStep | None:
-        if self.score == "concat" or type(self) is not LocalPredictiveAttention:
-            return None
+    def make_step(self) -> AttentionStep:
         return AttentionStep(self.half_width, predictive=True)
 
     @property

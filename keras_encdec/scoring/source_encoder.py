@@ -98,9 +98,7 @@ def _batches(lengths: np.ndarray) -> Iterator[tuple[np.ndarray, int, int]]:
         many, few = max(1, TOKENS // width), max(1, REST_TOKENS // width)
         while start < len(indices):
             left = len(indices) - start
-            size = many if left > many // 2 else few
-            if not compiles_shapes():
-                size = min(left, many)
+            size = (many if left > many // 2 else few) if compiles_shapes() else min(left, many)
             yield indices[start : start + size], size, width
             start += size
 
