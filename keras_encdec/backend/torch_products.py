@@ -141,16 +141,16 @@ def matmul(left: torch.Tensor, right: torch.Tensor, bias: torch.Tensor | None = 
     """
     factors = (left, right) if bias is None else (left, right, bias)
     needs_gradient = torch.is_grad_enabled() and any(factor.requires_grad for factor in factors)
+    computes = getattr(_ACTIVE, "onednn", False) and left.is_cpu and left.dtype == right.dtype == torch.float32
     is_one_matrix = right.ndim == 2 and left.ndim >= 2 and left.numel() > 0 and right.numel() > 0
     if is_one_matrix and all(factor.is_cpu and factor.dtype == left.dtype for factor in factors):
         matrices: PackedMatrices | None = getattr(_ACTIVE, "packed", None)
         packed = None if matrices is None or torch.is_grad_enabled() else matrices.get(right)
         if packed is not None:
             return packed_product(left, packed, bias)
-        if getattr(_ACTIVE, "onednn", False) and left.dtype == torch.float32:
+        if computes:
             return _DifferentiableProduct.apply(*factors) if needs_gradient else onednn_product(*factors)
-    stacks = left.ndim == right.ndim == 3 and len(left) == len(right) and left.dtype == right.dtype == torch.float32
-    if stacks and getattr(_ACTIVE, "onednn", False) and left.is_cpu and not needs_gradient and _are_large(left, right):
+    if computes and not needs_gradient and _are_large_stacks(left, right):
         products = [onednn_product(*matrices) for matrices in zip(left, right, strict=True)]
         product = torch.stack(products) if len(products) > 1 else products[0][None]
     else:
@@ -166,8 +166,9 @@ def matmul(left: torch.Tensor, right: torch.Tensor, bias: torch.Tensor | None = 
 _LARGE = 1 << 22
 
 
-def _are_large(left: torch.Tensor, right: torch.Tensor) -> bool:
-    return left[0].numel() * right.shape[-1] >= _LARGE
+def _are_large_stacks(left: torch.Tensor, right: torch.Tensor) -> bool:
+    are_stacks = left.ndim == right.ndim == 3 and len(left) == len(right)
+    return are_stacks and left.shape[1:].numel() * right.shape[-1] >= _LARGE
 
 
 def onednn_product(rows: torch.Tensor, matrix: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
