@@ -86,13 +86,15 @@ def not_installed(library: str, extra: str) -> str:
 
 
 def import_triton() -> None:
-    """Imports Triton, which comes with PyTorch for GPUs, if it is installed; call this before importing TensorFlow.
+    """Imports Triton, which comes with PyTorch for GPUs, if it is installed and TensorFlow has not been imported.
 
-    If the backend is PyTorch, TensorFlow imports Keras, Keras PyTorch, and PyTorch Triton. During or after the import
-    of TensorFlow, that of Triton ends the process with a segmentation fault (Triton 3.7, TensorFlow 2.21).
+    Call this before importing TensorFlow: if the backend is PyTorch, TensorFlow imports Keras, Keras PyTorch, and
+    PyTorch Triton. During or after the import of TensorFlow, that of Triton ends the process with a segmentation fault
+    (Triton 3.7, TensorFlow 2.21).
     """
-    with contextlib.suppress(ImportError):
-        importlib.import_module("triton")
+    if "tensorflow" not in sys.modules:
+        with contextlib.suppress(ImportError):
+            importlib.import_module("triton")
 
 
 def import_sacrebleu(otherwise: str = "") -> ModuleType:

@@ -43,3 +43,13 @@ def test_an_unknown_name_is_an_attribute_error():
         "try:\n    keras_encdec.models.Transformer\n"
         "except AttributeError as error:\n    assert \"has no attribute 'Transformer'\" in str(error)\n"
     )
+
+
+@pytest.mark.parametrize("before", ["", "sys.modules['tensorflow'] = sys\n"])
+def test_triton_is_imported_unless_tensorflow_was(before, tmp_path):
+    (tmp_path / "triton.py").write_text("")
+    run(
+        f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n{before}"
+        "from keras_encdec.runtime.imports import import_triton\nimport_triton()\n"
+        "assert ('triton' in sys.modules) != ('tensorflow' in sys.modules)\n"
+    )
