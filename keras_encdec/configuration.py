@@ -350,3 +350,15 @@ class Configuration:
         """Returns a copy with other values of some hyper-parameters."""
         self.check_names(values)
         return dataclasses.replace(self, **values)
+
+
+def product_rounded_up(factor: float, number: int) -> float:
+    """Multiplies a hyper-parameter by a number and rounds up; infinity if a float cannot hold the product.
+
+    Example:
+
+    >>> product_rounded_up(1.1, 10), product_rounded_up(1.11, 10)
+    (11.0, 12.0)
+    """
+    product = factor * number * (1 - 1e-12)  # 1.1 * 10 is a little more than 11
+    return float(math.ceil(product)) if math.isfinite(product) else product

@@ -251,7 +251,6 @@ TESTED_WITH = {
     "backend/loops": "layers/gru_test.py",
     "backend/mirrored": "backend/distribution_test.py",
     "backend/replicas": "backend/distribution_test.py",
-    "configuration": "trainers/training_config_test.py",
     "decoding/ensemble": "decoding/generator_test.py",
     "decoding/file_generator": "decoding/generate_file_test.py",
     "decoding/generation_options": "decoding/generate_file_test.py",

@@ -13,6 +13,7 @@ import numpy as np
 
 from keras_encdec.backend.replicas import Compilation, Replicas, set_generator_state
 from keras_encdec.backend.training_step import evaluation_batches, sync_training_state, training_stream
+from keras_encdec.configuration import product_rounded_up
 from keras_encdec.data import Batches
 from keras_encdec.errors import EncdecWarning
 from keras_encdec.models.translation_model import TranslationModel
@@ -135,20 +136,8 @@ def fit(
 
 def _updates_at_most(config: TrainingConfig, batches: Batches) -> int | None:
     """Returns the number of updates at which `updates` or `epochs` ends the training; `None` without either."""
-    epoch_limit = int(updates_in(config.epochs, batches.updates_per_epoch)) if config.epochs else None
+    epoch_limit = int(product_rounded_up(config.epochs, batches.updates_per_epoch)) if config.epochs else None
     return min(filter(None, (config.updates, epoch_limit)), default=None)
-
-
-def updates_in(epochs: float, updates_per_epoch: int) -> float:
-    """Returns the number of updates in a number of epochs, rounded up; infinity if a float cannot hold it.
-
-    Example:
-
-    >>> updates_in(1.1, 10), updates_in(1.11, 10)
-    (11.0, 12.0)
-    """
-    # 1.1 * 10 is a little more than 11.
-    return float(np.ceil(epochs * updates_per_epoch * (1 - 1e-12)))
 
 
 @contextlib.contextmanager
@@ -290,7 +279,7 @@ def _checkpoints(
         monitor,
         progress.rounds,
         config.patience,
-        config.patience_epochs and updates_in(config.patience_epochs, batches.updates_per_epoch),
+        config.patience_epochs and product_rounded_up(config.patience_epochs, batches.updates_per_epoch),
         config.checkpoint_minutes,
         saved,
     )

@@ -12,6 +12,7 @@ from keras import ops
 
 from keras_encdec.backend.devices import on_cpu
 from keras_encdec.backend.types import Tensor
+from keras_encdec.configuration import product_rounded_up
 from keras_encdec.data.batches import length_batches, pad
 from keras_encdec.data.rare_word_batches import local_sources
 from keras_encdec.decoding.sampler import Sampler
@@ -213,9 +214,8 @@ def target_limit(source_length: int, max_length_factor: float = LENGTH_FACTOR, m
     """
     if max_length is not None:
         return min(max_length, MAX_LIMIT) + 1
-    # 1.1 * 10 is a little more than 11.
-    longest = min(max_length_factor * source_length * (1 - 1e-12), MAX_LIMIT)
-    return max(MIN_LIMIT, math.ceil(longest)) + 1 if source_length else 1
+    longest = min(product_rounded_up(max_length_factor, source_length), MAX_LIMIT)
+    return max(MIN_LIMIT, int(longest)) + 1 if source_length else 1
 
 
 def _unpadded(source: Sequence[int] | np.ndarray, ids: int) -> list[int]:
