@@ -11,7 +11,9 @@ import keras
 
 from keras_encdec.backend.replicas import Compilation, Replicas
 from keras_encdec.backend.training_step import sync_training_state
+from keras_encdec.configuration import product_rounded_up
 from keras_encdec.runtime.workers import SAME_SIGNAL, handle_stop_signals, restore_handlers
+from keras_encdec.trainers.training_config import TrainingConfig
 
 if TYPE_CHECKING:
     from keras_encdec.trainers.resumption import Progress
@@ -35,21 +37,16 @@ class Budget(keras.callbacks.Callback):
     stops all of them after the same update, about a second later.
 
     Args:
-        learning_rate: float. The full learning rate.
-        schedule: function of the share of the training that is done and the number of epochs that are done. It returns
-            the factor of the learning rate, see `learning_rate_schedule`.
+        config: TrainingConfig, with the limits, the length of a round, and the settings of the learning rate.
         updates_per_epoch: int. Number of updates in a pass over the pairs.
-        updates: int. Maximum number of updates, including those before a resumption. Defaults to `None`: no limit.
-        seconds: float. Maximum time, including that before a resumption. Defaults to `None`: no limit.
-        warmup_updates: int. Number of updates of the warm-up. Defaults to `0`: no warm-up.
-        round_updates: int. Number of updates in a round. Defaults to `None`: unknown.
-        progress: Progress of the run that is resumed. Defaults to `None`: a new run.
+        progress: Progress so far, of the run that is resumed.
         compilation: Compilation, whose seconds do not count. Defaults to `None`: all seconds count.
         replicas: Replicas that share the run. Defaults to one device.
 
     Attributes:
         learning_rate: float. The full learning rate.
         factor: float. The factor of the full learning rate that was last set in the optimizer; `None` before.
+        updates: int. Maximum number of updates, including those before a resumption; `None` without a limit.
         updates_done: int. Number of updates so far, including those before a resumption.
         replicas: Replicas.
         signal: int. Number of the signal that stopped the training; `None` without one.
@@ -57,19 +54,14 @@ class Budget(keras.callbacks.Callback):
 
     def __init__(
         self,
-        learning_rate: float,
-        schedule: Callable[[float, float], float],
+        config: TrainingConfig,
         updates_per_epoch: int,
-        updates: int | None = None,
-        seconds: float | None = None,
-        warmup_updates: int = 0,
-        round_updates: int | None = None,
-        progress: "Progress | None" = None,
+        progress: "Progress",
         compilation: Compilation | None = None,
         replicas: Replicas | None = None,
     ) -> None:
         super().__init__()
-        self.updates_done = self._first_update = progress.updates if progress else 0
+        self.updates_done = self._first_update = progress.updates
         self._signalled = 0.0
         self.signal: int | None = None
         self._arrived: int | None = None
@@ -77,16 +69,18 @@ class Budget(keras.callbacks.Callback):
         # The seconds since the beginning and those of compiling on which the processes have agreed, and the number of
         # updates after which they agree again.
         self._agreed, self._agree_at = (0.0, 0.0), 0
-        self._limits = updates, seconds
-        self.learning_rate, self._schedule, self._epoch = learning_rate, schedule, updates_per_epoch
-        self._warmup = warmup_updates
-        self._seconds_before, self._handlers = progress.seconds if progress else 0.0, {}
+        epoch_limit = int(product_rounded_up(config.epochs, updates_per_epoch)) if config.epochs else None
+        self.updates = min(filter(None, (config.updates, epoch_limit)), default=None)
+        self._limits = self.updates, config.minutes and 60 * config.minutes
+        self._schedule = learning_rate_schedule(config.schedule, config.halving_start, config.halving_every)
+        self.learning_rate, self._warmup, self._epoch = config.learning_rate, config.warmup_updates, updates_per_epoch
+        self._seconds_before, self._handlers = progress.seconds, {}
         self._compilation = compilation or Compilation()
         self._start: float | None = None
         self._compiled_before = 0.0  # seconds of compiling before the clock starts
-        has_same_rate = progress is not None and progress.learning_rate == learning_rate
-        self.factor = self._first_factor = progress.factor if progress and has_same_rate else None
-        self._round_updates, self._round_updates_done = round_updates, progress.round_updates if progress else 0
+        has_same_rate = progress.learning_rate == config.learning_rate
+        self.factor = self._first_factor = progress.factor if has_same_rate else None
+        self._round_updates, self._round_updates_done = config.round_updates, progress.round_updates
         # Keras counts the updates of a round from the resumption: this callback must end the first round before Keras.
         self._ends_round = self._round_updates_done > 0
 
@@ -129,7 +123,7 @@ class Budget(keras.callbacks.Callback):
     @property
     def round_is_complete(self) -> bool:
         """Whether the current round has all its updates."""
-        return self._round_updates is not None and self._round_updates_done >= self._round_updates
+        return self._round_updates_done >= self._round_updates
 
     def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
         self._start, self._compiled_before = time.monotonic(), self._compilation.seconds

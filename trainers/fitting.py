@@ -19,7 +19,7 @@ from keras_encdec.errors import EncdecWarning
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.pruning.pruning_masks import PruningMasks
 from keras_encdec.runtime.progress_state import ProgressRecord
-from keras_encdec.trainers.budget import Budget, learning_rate_schedule
+from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.callbacks import (
     ProgressUpdates,
     RoundAverage,
@@ -80,19 +80,7 @@ def fit(
         InputError: if the training diverges, the disk is full, or there are no saved rounds to average.
     """
     model, progress = state
-    updates = _updates_at_most(config, batches)
-    budget = Budget(
-        config.learning_rate,
-        learning_rate_schedule(config.schedule, config.halving_start, config.halving_every),
-        batches.updates_per_epoch,
-        updates,
-        config.minutes and 60 * config.minutes,
-        config.warmup_updates,
-        config.round_updates,
-        progress,
-        compilation,
-        replicas,
-    )
+    budget = Budget(config, batches.updates_per_epoch, progress, compilation, replicas)
     average = RoundAverage(folder, budget, config.average_rounds, progress.rounds) if config.average_rounds else None
     bleu = _validation_bleu(config, model, validation)
     checkpoints = _checkpoints(config, progress, batches, validation, folder, budget, saved)
@@ -118,11 +106,11 @@ def fit(
             Restoration(progress, replicas),  # the others reset the sums that it restores
         ]
         round_updates = config.round_updates
-        if updates:
+        if updates := budget.updates:
             left = updates - progress.updates + progress.round_updates
             round_updates = max(1, min(round_updates, left))
-        if updates and updates <= config.warmup_updates:
-            reporter.ends_in_warmup(updates, config.warmup_updates)
+            if updates <= config.warmup_updates:
+                reporter.ends_in_warmup(updates, config.warmup_updates)
         with replicas.training(), update_reports:
             _run_rounds(state, batches, validation, round_updates, [each for each in callbacks if each], replicas)
     if average and validation and not budget.signal and "averaged_rounds" not in checkpoints.rounds[-1]:
@@ -132,12 +120,6 @@ def fit(
         with replicas.training():
             add_average(model, average, validation, bleu, checkpoints)
     return checkpoints, budget
-
-
-def _updates_at_most(config: TrainingConfig, batches: Batches) -> int | None:
-    """Returns the number of updates at which `updates` or `epochs` ends the training; `None` without either."""
-    epoch_limit = int(product_rounded_up(config.epochs, batches.updates_per_epoch)) if config.epochs else None
-    return min(filter(None, (config.updates, epoch_limit)), default=None)
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from recurrent_toys import SOURCE, TARGET, toy
 
 from keras_encdec.backend.training_step import Compilation
 from keras_encdec.runtime.workers import STOP_SIGNALS
+from keras_encdec.trainers import TrainingConfig
 from keras_encdec.trainers.budget import Budget, learning_rate_schedule
 from keras_encdec.trainers.resumption import Progress
 
@@ -24,8 +25,9 @@ from keras_encdec.trainers.resumption import Progress
 def test_the_learning_rate_is_set_for_each_update_within_a_round(name, warmup, expected):
     model = toy(layers=1, cell="rnn")
     model.compile(keras.optimizers.SGD(0.5, global_clipnorm=1e-3))  # each step is as long as its step size
-    schedule = learning_rate_schedule(name, halving_start=1.5, halving_every=0.5)
-    budget = Budget(0.5, schedule, updates_per_epoch=2, updates=7, warmup_updates=warmup)
+    settings = {"schedule": name, **({"halving_start": 1.5, "halving_every": 0.5} if name == "halving" else {})}
+    config = TrainingConfig("recurrent", updates=7, learning_rate=0.5, warmup_updates=warmup, **settings)
+    budget = Budget(config, updates_per_epoch=2, progress=Progress())
     data = {"source": np.tile(SOURCE, (10, 1)), "target": np.tile(TARGET, (10, 1))}
     lengths, before = [], model.get_weights()
     callbacks = [budget, Lengths(lengths, before)]
@@ -37,11 +39,10 @@ def test_the_learning_rate_is_set_for_each_update_within_a_round(name, warmup, e
 def test_a_resumed_warm_up_continues_and_ends_at_the_full_learning_rate():
     model, rates = toy(layers=1, cell="rnn"), {}
     model.compile(keras.optimizers.SGD(0.5))
-    schedule = learning_rate_schedule("constant")
 
     def go_on(first, last):
-        progress = Progress(updates=first)
-        budget = Budget(0.5, schedule, updates_per_epoch=2, updates=last, warmup_updates=1000, progress=progress)
+        config = TrainingConfig("recurrent", updates=last, learning_rate=0.5, warmup_updates=1000)
+        budget = Budget(config, updates_per_epoch=2, progress=Progress(updates=first))
         budget.set_model(model)
         budget.on_train_begin()
         for update in range(first + 1, last + 1):
@@ -62,7 +63,7 @@ def test_a_resumed_warm_up_continues_and_ends_at_the_full_learning_rate():
 def test_each_stop_signal_ends_the_training_and_its_handler_is_restored(number, signals_obeyed, eager):
     model = toy(layers=1, cell="rnn")
     model.compile(keras.optimizers.SGD(0.5))
-    budget = Budget(0.5, learning_rate_schedule("constant"), updates_per_epoch=2)
+    budget = Budget(TrainingConfig("recurrent", epochs=9), updates_per_epoch=2, progress=Progress())
     data = {"source": np.tile(SOURCE, (10, 1)), "target": np.tile(TARGET, (10, 1))}
 
     def stop(batch, logs):
@@ -109,11 +110,10 @@ def test_compiling_does_not_count(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     compilation = Compilation(seconds=3)  # before the training began
-    schedule = learning_rate_schedule("constant")
     model = toy(layers=1, cell="rnn")
     model.compile(keras.optimizers.SGD(0.5))
     model.stop_training = False
-    budget = Budget(0.5, schedule, updates_per_epoch=2, seconds=60, compilation=compilation)
+    budget = Budget(TrainingConfig("recurrent", minutes=1), 2, Progress(), compilation)
     budget.set_model(model)
     budget.on_train_begin()
     assert (budget.seconds, budget.done) == (0, 0)

@@ -12,10 +12,10 @@ from tiny_trainings import number_of_updates, rounds, tiny_config, train_tiny
 
 from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.model_directory import ModelDirectory, load_model
-from keras_encdec.trainers import TrainingData, TrainingReporter, train
-from keras_encdec.trainers.budget import Budget, learning_rate_schedule
+from keras_encdec.trainers import TrainingConfig, TrainingData, TrainingReporter, train
+from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.checkpoints import HELD_OUT_BLEU, PERPLEXITY, Checkpoints
-from keras_encdec.trainers.resumption import load_checkpoint
+from keras_encdec.trainers.resumption import Progress, load_checkpoint
 
 
 class Killed(Exception):
@@ -161,7 +161,7 @@ def test_the_weights_of_another_run_are_refused(training_files, tmp_path):
     [([3.0, 4.0], False), ([3.0, 4.0, 5.0], True), ([3.0, 4.0, 2.0], False), ([], False)],
 )
 def test_patience_counts_rounds_and_not_their_average(tmp_path, values, expected):
-    budget = Budget(0.1, learning_rate_schedule("constant"), updates_per_epoch=1)
+    budget = Budget(TrainingConfig("recurrent", patience=2), updates_per_epoch=1, progress=Progress())
     for monitor, best in ((PERPLEXITY, 1.0), (HELD_OUT_BLEU, 99.0)):
         sign = -1 if monitor.higher_is_better else 1
         rounds = [
@@ -178,7 +178,7 @@ def test_patience_counts_rounds_and_not_their_average(tmp_path, values, expected
 def test_the_best_model_has_the_highest_bleu_and_not_the_lowest_perplexity(tmp_path):
     model = toy(layers=1, cell="rnn")
     model.compile("sgd")
-    budget = Budget(1.0, learning_rate_schedule("constant"), updates_per_epoch=9)
+    budget = Budget(TrainingConfig("recurrent", epochs=9), updates_per_epoch=9, progress=Progress())
     checkpoints = Checkpoints(tmp_path, budget, 4, HELD_OUT_BLEU)
     checkpoints.set_model(model)
     for perplexity, bleu, best in ((5.0, 10.0, True), (4.0, 12.5, True), (3.0, 12.0, False), (6.0, 12.5, False)):

@@ -12,11 +12,11 @@ from tiny_trainings import number_of_updates, rounds, train_tiny
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import load_model
 from keras_encdec.scoring import TextScorer
-from keras_encdec.trainers import TrainingData
-from keras_encdec.trainers.budget import Budget, learning_rate_schedule
+from keras_encdec.trainers import TrainingConfig, TrainingData
+from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.callbacks import RoundAverage
 from keras_encdec.trainers.checkpoints import Checkpoints
-from keras_encdec.trainers.resumption import load_checkpoint
+from keras_encdec.trainers.resumption import Progress, load_checkpoint
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +169,7 @@ def rewrite_history(checkpoint, path, rounds):
 def test_an_average_is_saved_as_the_best_model_if_it_is_the_best(tmp_path):
     model = toy()
     model.compile("sgd")
-    budget = Budget(1.0, learning_rate_schedule("constant"), updates_per_epoch=9)
+    budget = Budget(TrainingConfig("recurrent", epochs=9), updates_per_epoch=9, progress=Progress())
     average, checkpoints = RoundAverage(tmp_path, budget, number=2), Checkpoints(tmp_path, budget, batch_size=4)
     for callback in (average, checkpoints):
         callback.set_model(model)
