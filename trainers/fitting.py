@@ -6,7 +6,7 @@ import math
 import pathlib
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import keras
 import numpy as np
@@ -35,7 +35,7 @@ from keras_encdec.trainers.checkpoints import (
     Checkpoints,
     StoppedInRound,
 )
-from keras_encdec.trainers.reporting import TrainingReporter
+from keras_encdec.trainers.job import TrainingJob
 from keras_encdec.trainers.resumption import Progress, TrainingState, round_sums
 from keras_encdec.trainers.training_config import TrainingConfig
 
@@ -48,30 +48,22 @@ PRUNING_STEPS = 100
 
 
 def fit(
-    config: TrainingConfig,
+    job: TrainingJob,
     state: TrainingState,
     batches: Batches,
     validation: Batches | None,
-    folder: pathlib.Path,
-    reporter: TrainingReporter,
     compilation: Compilation,
-    replicas: Replicas,
     ending: contextlib.ExitStack,
-    saved: Callable[[], object] = lambda: None,
 ) -> tuple[Checkpoints, Budget]:
     """Trains round by round until the budget is spent, the patience is exhausted or a signal arrives.
 
     Args:
-        config: TrainingConfig.
+        job: TrainingJob.
         state: TrainingState. Its model is trained in place.
         batches: Batches to train on.
         validation: Batches to validate on. With `None`, the best round is the one with the lowest training perplexity.
-        folder: path of the model directory.
-        reporter: TrainingReporter, which gets the progress.
         compilation: Compilation. The time of compiling does not count.
-        replicas: Replicas that share the training.
         ending: ExitStack that is closed when all files of the training are written; then its progress is "finished".
-        saved: function to call after each checkpoint is saved. Defaults to a function that does nothing.
 
     Returns:
         tuple: Checkpoints with the rounds; Budget with the time and the signal.
@@ -79,11 +71,12 @@ def fit(
     Raises:
         InputError: if the training diverges, the disk is full, or there are no saved rounds to average.
     """
+    config, folder, reporter, replicas = job.config, job.folder, job.reporter, job.replicas
     model, progress = state
     budget = Budget(config, batches.updates_per_epoch, progress, compilation, replicas)
     average = RoundAverage(folder, budget, config.average_rounds, progress.rounds) if config.average_rounds else None
     bleu = _validation_bleu(config, model, validation)
-    checkpoints = _checkpoints(config, progress, batches, validation, folder, budget, saved)
+    checkpoints = _checkpoints(job, progress, batches, validation, budget)
     pruning = _gradual_pruning(config, model, budget)
     # One more round is needed even if the budget is spent: after a run that was killed in its first round, which has no
     # best model, and while fewer weights are pruned than requested.
@@ -243,19 +236,13 @@ def _gradual_pruning(config: TrainingConfig, model: keras.Model, budget: Budget)
 
 
 def _checkpoints(
-    config: TrainingConfig,
-    progress: Progress,
-    batches: Batches,
-    validation: Batches | None,
-    folder: pathlib.Path,
-    budget: Budget,
-    saved: Callable[[], object],
+    job: TrainingJob, progress: Progress, batches: Batches, validation: Batches | None, budget: Budget
 ) -> Checkpoints:
-    monitor = PERPLEXITY
+    config, monitor = job.config, PERPLEXITY
     if validation:
         monitor = HELD_OUT_BLEU if config.validation_bleu else HELD_OUT_PERPLEXITY
     return Checkpoints(
-        folder,
+        job.folder,
         budget,
         batches.batch_size,
         monitor,
@@ -263,7 +250,7 @@ def _checkpoints(
         config.patience,
         config.patience_epochs and product_rounded_up(config.patience_epochs, batches.updates_per_epoch),
         config.checkpoint_minutes,
-        saved,
+        job.saved,
     )
 
 

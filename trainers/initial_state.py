@@ -1,10 +1,8 @@
 """The model and the progress that a training run starts from: those of a new run, or of its last checkpoint."""
 
-import pathlib
-
 import keras
 
-from keras_encdec.backend.replicas import Replicas, set_generator_state
+from keras_encdec.backend.replicas import set_generator_state
 from keras_encdec.backend.training_step import StepCompilation
 from keras_encdec.model_config import SOURCE_VOCABULARY, TARGET_VOCABULARY
 from keras_encdec.model_directory import ModelDirectory
@@ -14,6 +12,7 @@ from keras_encdec.models.translation_model import copy_weights
 from keras_encdec.pruning.pruning_masks import PruningMasks, pruned_share
 from keras_encdec.trained_model import TrainedModel
 from keras_encdec.trainers.checkpoints import building
+from keras_encdec.trainers.job import TrainingJob
 from keras_encdec.trainers.resumption import Progress, TrainingState, load_checkpoint
 from keras_encdec.trainers.settings_checks import (
     check_has_zeros,
@@ -22,31 +21,29 @@ from keras_encdec.trainers.settings_checks import (
     check_same_training,
 )
 from keras_encdec.trainers.task_training import PreparedTasks
-from keras_encdec.trainers.tasks import TrainingTasks
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 
 
 def new_state(
-    config: TrainingConfig,
+    job: TrainingJob,
     directory: ModelDirectory,
     step: StepCompilation,
-    replicas: Replicas,
     initial: ModelDirectory | None,
     others: PreparedTasks | None,
 ) -> TrainingState:
     """Builds and compiles the model of a new run.
 
     Args:
-        config: TrainingConfig.
+        job: TrainingJob.
         directory: ModelDirectory, with the vocabularies.
         step: StepCompilation. Whether the training step is compiled with XLA.
-        replicas: Replicas that share the training.
         initial: ModelDirectory, the model whose weights it begins with; `None` for random weights.
         others: PreparedTasks, for a model of several tasks; `None` for one task.
     """
+    config = job.config
     words = len(directory.source_vocabulary), len(directory.target_vocabulary)
-    with building(config.seed), replicas.building():
+    with building(config.seed), job.replicas.building():
         if others:
             model = others.new_model(config)
         else:
@@ -70,25 +67,23 @@ def new_state(
     return TrainingState(model, Progress())
 
 
-def last_state(
-    config: TrainingConfig, data: TrainingData, tasks: TrainingTasks | None, folder: pathlib.Path, replicas: Replicas
-) -> TrainingState:
-    """Loads the last checkpoint in a model directory, and checks that its settings are those given now.
+def last_state(job: TrainingJob) -> TrainingState:
+    """Loads the last checkpoint of a training run, and checks that its settings are those given now.
 
     Raises:
         ConfigurationError: a ValueError, which names the settings that differ.
         InputError: if no checkpoint can be loaded.
     """
-    directory = ModelDirectory.load(folder, weights=False)
-    check_same_tasks(tasks, directory.training)
+    directory = ModelDirectory.load(job.folder, weights=False)
+    check_same_tasks(job.tasks, directory.training)
     with building():
-        state = load_checkpoint(folder, replicas)
-    check_same_training(config, data, directory.training, state.model.get_config())
+        state = load_checkpoint(job.folder, job.replicas)
+    check_same_training(job.config, job.data, directory.training, state.model.get_config())
     # Checkpoints of the first versions lack PyTorch's generator state: a new seed then keeps dropout from repeating the
     # numbers of the first rounds. Later ones have it. `Restoration` sets it before the first update; a run that only
     # averages makes no update, and needs it set here.
-    with building((config.seed + state.progress.updates) % 2**32):
-        set_generator_state(state.progress.generator, replicas)
+    with building((job.config.seed + state.progress.updates) % 2**32):
+        set_generator_state(state.progress.generator, job.replicas)
         return state
 
 

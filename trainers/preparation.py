@@ -3,7 +3,6 @@
 import contextlib
 import math
 import os
-import pathlib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -20,6 +19,7 @@ from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.scoring.pair_scorer import UnknownWords
 from keras_encdec.text import Tokenizer, Vocabulary
 from keras_encdec.text.vocabulary import FIRST_WORD, POSITION_WORDS
+from keras_encdec.trainers.job import TrainingJob
 from keras_encdec.trainers.reporting import TrainingReporter
 from keras_encdec.trainers.settings_checks import (
     check_same_direction,
@@ -39,17 +39,12 @@ VALIDATION = "validation"
 COUNTED = 100_000
 
 
-def prepare_pairs(
-    config: TrainingConfig, data: TrainingData, folder: pathlib.Path, resume: bool, reporter: TrainingReporter
-) -> tuple[ModelDirectory, PreparedPairs]:
+def prepare_pairs(job: TrainingJob, resume: bool) -> tuple[ModelDirectory, PreparedPairs]:
     """Prepares the pairs to train on, or opens the pairs that an earlier process of the same run prepared.
 
     Args:
-        config: TrainingConfig.
-        data: TrainingData, the files to read, and how.
-        folder: path of the model directory, which must exist.
+        job: TrainingJob, whose folder must exist.
         resume: bool. Whether the run is resumed.
-        reporter: TrainingReporter, which gets counts of the pairs and words.
 
     Returns:
         tuple: ModelDirectory without a model; PreparedPairs.
@@ -58,6 +53,7 @@ def prepare_pairs(
         ConfigurationError: if `data.reverse` differs from that of the run to resume.
         InputError: if an input file cannot be used.
     """
+    config, data, folder, reporter = job.config, job.data, job.folder, job.reporter
     _check_validation_files(config, data)
     directory = None
     if resume:

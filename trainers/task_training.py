@@ -16,7 +16,7 @@ from keras_encdec.model_config import task_folder
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models import MultiTaskModel, TaskParts
 from keras_encdec.text import Tokenizer, Vocabulary
-from keras_encdec.trainers.reporting import TrainingReporter
+from keras_encdec.trainers.job import TrainingJob
 from keras_encdec.trainers.tasks import TASKS_FILE, TaskConfig, TrainingTasks
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
@@ -102,26 +102,17 @@ def drawn_tasks(ratios: Mapping[str, float], main: str, seed: int) -> Iterator[l
         yield before
 
 
-def prepare_tasks(
-    config: TrainingConfig,
-    data: TrainingData,
-    tasks: TrainingTasks,
-    main: ModelDirectory,
-    resume: bool,
-    reporter: TrainingReporter,
-) -> PreparedTasks:
+def prepare_tasks(job: TrainingJob, tasks: TrainingTasks, main: ModelDirectory, resume: bool) -> PreparedTasks:
     """Prepares the pairs of all tasks except the main task, or opens those that an earlier run prepared.
 
     Unless a file is given, the vocabulary of an encoder is made from the sources of the first task that uses it; the
     main task comes first. The vocabulary of a decoder is made from the targets in the same way.
 
     Args:
-        config: TrainingConfig.
-        data: TrainingData: how to read the files.
-        tasks: TrainingTasks.
+        job: TrainingJob.
+        tasks: TrainingTasks of the job.
         main: ModelDirectory of the main task, with its vocabularies.
         resume: bool. Whether the run is resumed.
-        reporter: TrainingReporter, which gets counts of the pairs and words.
 
     Raises:
         InputError: if a file cannot be used, or a task has no pairs.
@@ -138,13 +129,13 @@ def prepare_tasks(
         if before and (folder / PREPARED).exists():
             directory, pairs[name] = before, PreparedPairs(folder / PREPARED)
         else:
-            reporter.say(f"Task {name}:")
+            job.reporter.say(f"Task {name}:")
             given = encoders.get(task.encoder), decoders.get(task.decoder)
             given = (before.source_vocabulary, before.target_vocabulary) if before else given
-            pairs[name], source, target = _prepared(config, data, name, task, folder, given, reporter)
+            pairs[name], source, target = _prepared(job, name, task, folder, given)
             directory = before or ModelDirectory(folder, source, target, tokenization=main.tokenization)
             if not resume:
-                begin_files(directory, config, tasks.data_of(name, data))
+                begin_files(directory, job.config, tasks.data_of(name, job.data))
         directories[name] = directory
         encoders.setdefault(task.encoder, directory.source_vocabulary)
         decoders.setdefault(task.decoder, directory.target_vocabulary)
@@ -156,18 +147,17 @@ def _read_vocabularies(paths: Mapping[str, str]) -> dict[str, Vocabulary]:
 
 
 def _prepared(
-    config: TrainingConfig,
-    data: TrainingData,
+    job: TrainingJob,
     name: str,
     task: TaskConfig,
     folder: pathlib.Path,
     vocabularies: tuple[Vocabulary | None, Vocabulary | None],
-    reporter: TrainingReporter,
 ) -> tuple[PreparedPairs, Vocabulary, Vocabulary]:
+    data = job.data
     with _open(data, task) as (records, reader):
         try:
             pairs, source, target = prepare(
-                records, folder / PREPARED, data.shortlist, data.max_length, config.seed, vocabularies
+                records, folder / PREPARED, data.shortlist, data.max_length, job.config.seed, vocabularies
             )
         except InputError as error:
             if error.path is not None:
@@ -176,7 +166,7 @@ def _prepared(
                 f"{error.found}, in the task {name}", error.expected, error.remedy, next(iter(task.files.values()))
             ) from None
         sizes = {"source": len(source), "target": len(target)}
-        reporter.prepared(pairs.summary, reader.malformed, sizes, data.max_length)
+        job.reporter.prepared(pairs.summary, reader.malformed, sizes, data.max_length)
     return pairs, source, target
 
 

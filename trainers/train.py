@@ -4,14 +4,13 @@ import contextlib
 import dataclasses
 import os
 import pathlib
-from collections.abc import Callable
 from typing import NamedTuple
 
 import keras
 
 from keras_encdec.backend.devices import warn_if_slow
 from keras_encdec.backend.distribution import find_replicas
-from keras_encdec.backend.replicas import Compilation, Replicas, check_batch_size
+from keras_encdec.backend.replicas import Compilation, check_batch_size
 from keras_encdec.backend.task_steps import update_tasks_between
 from keras_encdec.backend.training_step import StepCompilation, prepare_process_for_training
 from keras_encdec.configuration import ConfigurationError
@@ -32,6 +31,7 @@ from keras_encdec.trainers.callbacks import BLEU_ALTERNATIVE
 from keras_encdec.trainers.checkpoints import Checkpoints
 from keras_encdec.trainers.fitting import PROGRESS, end_recorded, fit
 from keras_encdec.trainers.initial_state import last_state, load_initial_model, new_state, with_vocabularies
+from keras_encdec.trainers.job import TrainingJob
 from keras_encdec.trainers.model_card import CARD, ModelCard
 from keras_encdec.trainers.preparation import prepare_pairs, unigram_perplexity, validation_batches
 from keras_encdec.trainers.reporting import TrainingReporter, TrainingResult, TrainingRound
@@ -114,7 +114,7 @@ def train(
     if not replicas.is_chief:
         reporter = TrainingReporter(lambda line: None)
     with training_lock(folder) if replicas.is_chief else contextlib.nullcontext():
-        return _train(_Job(config, data, folder, reporter or TrainingReporter(), replicas, tasks), resume)
+        return _train(TrainingJob(config, data, folder, reporter or TrainingReporter(), replicas, tasks), resume)
 
 
 def _train_remotely(
@@ -135,7 +135,9 @@ def _train_remotely(
         )
     staged = StagedFolder(url, existing=resume, last=_UPLOADED_LAST, after_errors=True)
     with staged as folder:
-        job = _Job(config, data, folder, reporter or TrainingReporter(), replicas, tasks, staged.upload_in_background)
+        job = TrainingJob(
+            config, data, folder, reporter or TrainingReporter(), replicas, tasks, staged.upload_in_background
+        )
         result = _train(job, resume)
     return dataclasses.replace(result, model_dir=url)
 
@@ -143,19 +145,6 @@ def _train_remotely(
 def training_lock(folder: str | os.PathLike[str]) -> contextlib.AbstractContextManager[None]:
     """Keeps other training runs out of a model directory; see `directory_lock`."""
     return directory_lock(folder, "training", "--model_dir")
-
-
-@dataclasses.dataclass(frozen=True)
-class _Job:
-    """A training run in a folder that `train` has locked: its arguments, and the devices that share it."""
-
-    config: TrainingConfig
-    data: TrainingData
-    folder: pathlib.Path
-    reporter: TrainingReporter
-    replicas: Replicas
-    tasks: TrainingTasks | None
-    saved: Callable[[], object] = lambda: None  # called after each checkpoint is saved
 
 
 class _Prepared(NamedTuple):
@@ -167,7 +156,7 @@ class _Prepared(NamedTuple):
     training_indices: range
 
 
-def _train(job: _Job, resume: bool) -> TrainingResult:
+def _train(job: TrainingJob, resume: bool) -> TrainingResult:
     config, data, folder, reporter, replicas = job.config, job.data, job.folder, job.reporter, job.replicas
     check_model_folder(folder, resume, job.tasks)  # while no other run can begin in it
     has_begun = has_checkpoint(folder)
@@ -177,18 +166,18 @@ def _train(job: _Job, resume: bool) -> TrainingResult:
     prepare_process_for_training()
     warn_if_slow(keras.DTypePolicy(config.dtype_policy).compute_dtype)
     # Loads the checkpoint before preparing the pairs, to report differing settings at once.
-    state = last_state(config, data, job.tasks, folder, replicas) if has_begun else None
+    state = last_state(job) if has_begun else None
     if has_begun and replicas.is_chief and (changed := changed_learning_rate(folder, config)):
         reporter.changed(changed)
     initial = load_initial_model(config, data) if config.initial_model and not has_begun else None
     prepared = _prepared(job, initial, has_begun)
     directory, pairs, validation, training_indices = prepared
-    others = prepare_tasks(config, data, job.tasks, directory, has_begun, reporter) if job.tasks else None
+    others = prepare_tasks(job, job.tasks, directory, has_begun) if job.tasks else None
     step = StepCompilation(config.jit_compile)
     widths = sorted(config.pad_to) if step.compiled else None
     batches = Batches(pairs, config.batch_size, training_indices, config.seed, widths)
     if state is None:
-        state = new_state(config, directory, step, replicas, initial, others)
+        state = new_state(job, directory, step, initial, others)
         reporter.built(state.model.count_params())
     # The sources of a language model are empty: only the shape of the targets is reported.
     compiling = reporter.compiling if config.has_source else lambda shapes: reporter.compiling(shapes[-1:])
@@ -197,9 +186,7 @@ def _train(job: _Job, resume: bool) -> TrainingResult:
         updates = others.updates(config, widths, state.progress.updates)
         update_tasks_between(state.model, updates, step, compilation, reporter.compiling)
     with contextlib.ExitStack() as ending:
-        checkpoints, budget = fit(
-            config, state, batches, validation, folder, reporter, compilation, replicas, ending, job.saved
-        )
+        checkpoints, budget = fit(job, state, batches, validation, compilation, ending)
         result = _result(folder, checkpoints, budget, compilation)
         if (result.updates, len(result.rounds)) == (state.progress.updates, len(state.progress.rounds)):
             if replicas.is_chief:
@@ -230,7 +217,7 @@ def _result(folder: pathlib.Path, checkpoints: Checkpoints, budget: Budget, comp
 
 
 def _complete(
-    job: _Job, prepared: _Prepared, model: TranslationModel, result: TrainingResult, checkpoints: Checkpoints
+    job: TrainingJob, prepared: _Prepared, model: TranslationModel, result: TrainingResult, checkpoints: Checkpoints
 ) -> None:
     """Writes the files that are missing if a run was killed between its last checkpoint and its end."""
     progress = job.folder / PROGRESS
@@ -241,7 +228,7 @@ def _complete(
 
 
 def _conclude(
-    job: _Job, prepared: _Prepared, model: TranslationModel, result: TrainingResult, has_begun: bool
+    job: TrainingJob, prepared: _Prepared, model: TranslationModel, result: TrainingResult, has_begun: bool
 ) -> str | None:
     """Writes a resumed run's settings, and the model card; returns a remark if the model has learned little."""
     if has_begun:
@@ -264,12 +251,12 @@ def _conclude(
     return remark
 
 
-def _prepared(job: _Job, initial: ModelDirectory | None, has_begun: bool) -> _Prepared:
+def _prepared(job: TrainingJob, initial: ModelDirectory | None, has_begun: bool) -> _Prepared:
     """Prepares the pairs and the files of a new model in the first process; the others wait for it, and read them."""
     config, data, folder = job.config, job.data, job.folder
     if job.replicas.is_chief:
-        given = with_vocabularies(data, initial) if initial else data
-        directory, pairs = prepare_pairs(config, given, folder, has_begun, job.reporter)
+        given = dataclasses.replace(job, data=with_vocabularies(data, initial)) if initial else job
+        directory, pairs = prepare_pairs(given, has_begun)
         validation, training_indices = validation_batches(config, data, directory, pairs, job.reporter)
         _check_validation(config, validation, folder)
         check_batch_size(job.replicas, min(config.batch_size, len(training_indices)))
