@@ -14,7 +14,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.formats import model_words, pair_format
 from keras_encdec.formats.encodings import surface
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.models.translation_model import model_in_dtype
+from keras_encdec.models.translation_model import ModelInDtype
 from keras_encdec.runtime.progress import counted
 from keras_encdec.text import Tokenizer
 from keras_encdec.text.vocabulary import FIRST_WORD, OpenVocabulary, Vocabulary
@@ -97,7 +97,7 @@ def model_scores(directory: ModelDirectory, words: Sequence[tuple[list[str], lis
 
     Unlike the scorers, it shares no states between pairs.
     """
-    model = model_in_dtype(directory.model, "float32")
+    model = ModelInDtype(directory.model, "float32").model
     read, predicted = directory.source_vocabulary, directory.target_vocabulary
     scores = []
     for start in range(0, len(words), BATCH):

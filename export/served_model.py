@@ -22,7 +22,7 @@ from keras_encdec.model_config import SOURCE_VOCABULARY, TARGET_VOCABULARY
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.log_probs import sequence_log_probs
 from keras_encdec.models.spelling_rules import SpellingRules
-from keras_encdec.models.translation_model import TranslationModel, model_in_dtype
+from keras_encdec.models.translation_model import ModelInDtype, TranslationModel
 from keras_encdec.task_options import TRANSLATION_WEIGHT
 from keras_encdec.text import Tokenizer
 from keras_encdec.text.lexical_shortlist import LexicalShortlist, RareTranslations, read_dictionary, read_translations
@@ -60,7 +60,7 @@ class ServedModel:
         config: ServingConfig | None = None,
         tokenization: dict[str, bool] | None = None,
     ) -> None:
-        self._model = model_in_dtype(directory.model, "float32")
+        self._model = ModelInDtype(directory.model, "float32").model
         self._config, self._reverse = config or ServingConfig(), directory.reverse
         self._read_side, self._generated_side = directory.reordered(("source", "target"))
         self._tokenizer = None if tokenization is None else Tokenizer(**tokenization)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from keras_encdec.models.translation_model import TranslationModel, copy_weights, model_in_dtype
+from keras_encdec.models.translation_model import ModelInDtype, TranslationModel, copy_weights
 from keras_encdec.sparse_weights import decoded, encoded, stored_size
 
 Parts = Mapping[str, np.ndarray]
@@ -81,7 +81,7 @@ def _decode_weight_in_graph(parts: Mapping[str, tf.Tensor], shape: Sequence[int]
 
 def rounded_model(model: TranslationModel, form: str) -> TranslationModel:
     """Returns a float32 model with the weights that an export stores in this form, see `encode_weight`."""
-    model = model_in_dtype(model, "float32")
+    model = ModelInDtype(model, "float32").model
     if form == "float32":
         return model
     return _with_weights(model, [encode_weight(keras.ops.convert_to_numpy(weight), form) for weight in model.weights])

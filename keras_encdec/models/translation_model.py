@@ -428,11 +428,6 @@ class ModelInDtype:
             self._copies.update()
 
 
-def model_in_dtype(model: TranslationModel, dtype: str) -> TranslationModel:
-    """Returns the model itself, or a copy with its current weights; see `ModelInDtype`."""
-    return ModelInDtype(model, dtype).model
-
-
 def copy_weights(model: TranslationModel, other: TranslationModel) -> None:
     """Copies the weights of a model to another model of the same sizes, converted to that model's dtype."""
     for weight, original in zip(other.weights, model.weights, strict=True):
