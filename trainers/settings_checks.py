@@ -202,6 +202,16 @@ def _is_same_input(path: object, before: object) -> bool:
     return all(map(os.path.isfile, files)) and file_checksum(files[0]) == file_checksum(files[1])
 
 
+def check_initial_model(config: TrainingConfig, data: TrainingData) -> TrainedModel:
+    """Checks the initial model's settings as far as they are known without loading it; see `check_initial_settings`."""
+    assert config.initial_model is not None
+    known = TrainedModel.read(config.initial_model)
+    if known.hyperparameters is not None:  # otherwise, only the loaded model can tell
+        is_same = known.config["architecture"] == config.architecture
+        check_initial_settings(config, data, known, known.hyperparameters if is_same else None)
+    return known
+
+
 def check_initial_settings(
     config: TrainingConfig, data: TrainingData, known: TrainedModel, hyperparameters: Configuration | None
 ) -> None:

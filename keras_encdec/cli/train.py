@@ -23,7 +23,7 @@ from keras_encdec.formats.record_reader import LEFT_OUT
 from keras_encdec.model_config import check_model_directory, is_packaged, model_path
 from keras_encdec.runtime.files import check_folder, is_url
 from keras_encdec.trained_model import TrainedModel
-from keras_encdec.trainers.settings_checks import check_has_zeros, check_initial_settings, check_resumed
+from keras_encdec.trainers.settings_checks import check_has_zeros, check_initial_model, check_resumed
 from keras_encdec.trainers.tasks import TrainingTasks
 from keras_encdec.trainers.training_config import LIMITS, TrainingConfig, check_together
 from keras_encdec.trainers.training_data import TrainingData
@@ -81,10 +81,7 @@ def main(flag_values: flags.FlagValues) -> int:
     check_paths([initial_model], [*inputs, *data.validation, data.validation_alignment])
     check_resumed(config, data, tasks, flag_values.model_dir)
     if initial_model:
-        known = TrainedModel.read(initial_model)
-        if known.hyperparameters is not None:  # otherwise, only the loaded model can tell
-            is_same = known.config["architecture"] == config.architecture
-            check_initial_settings(config, data, known, known.hyperparameters if is_same else None)
+        known = check_initial_model(config, data)
         _check_shortlist(flag_values.shortlist, known)
         if config.keep_pruned and (counts := zeros_of_model(known.path)):
             check_has_zeros(counts[0] > 0, known.path)

@@ -18,7 +18,7 @@ from keras_encdec.trained_model import (
     check_ensemble,
     check_has_source,
 )
-from keras_encdec.trainers.settings_checks import check_initial_settings
+from keras_encdec.trainers.settings_checks import check_initial_model
 from keras_encdec.trainers.training_config import ENDS, TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 
@@ -220,10 +220,7 @@ def check_student(config: TrainingConfig, preset: str) -> None:
             "found reverse = true in {preset}=%s, expected a student of p(target | source); drop the line", preset
         )
     if config.initial_model:
-        known = TrainedModel.read(config.initial_model)
-        if known.hyperparameters is not None:  # otherwise, only the loaded model can tell
-            is_same = known.config["architecture"] == config.architecture
-            check_initial_settings(config, data, known, known.hyperparameters if is_same else None)
+        check_initial_model(config, data)
 
 
 def check_test_sets(texts: Mapping[str, FilePath | None]) -> None:
