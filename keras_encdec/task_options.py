@@ -9,7 +9,8 @@ import functools
 from typing import TYPE_CHECKING
 
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
-from keras_encdec.errors import InputError
+from keras_encdec.errors import FilePath, InputError
+from keras_encdec.runtime.files import STANDARD_STREAM
 
 if TYPE_CHECKING:
     from keras_encdec.runtime.engines import Engine
@@ -108,6 +109,21 @@ class AlignmentOptions(Configuration):
         group="alignments",
         needs="alignments",
     )
+
+    def outputs(self, output: FilePath) -> list[FilePath]:
+        """Lists the files that the task writes: its output, and that of the alignments if there is one.
+
+        Raises:
+            ConfigurationError: a ValueError, if both are standard output.
+        """
+        if self.alignments == output == STANDARD_STREAM:
+            raise ConfigurationError("found {alignments}=- with {output}=-, expected a file for one of them")
+        return [output, *([self.alignments] if self.alignments else [])]
+
+    def check_attention(self, has_attention: bool) -> None:
+        """Raises ConfigurationError if alignments are requested from a model without attention."""
+        if self.alignments and not has_attention:
+            raise ConfigurationError("found {alignments} with a model that has no attention; train one with attention")
 
 
 #: Default numbers of translations of each source word, and of most frequent target words, in a lexical shortlist.

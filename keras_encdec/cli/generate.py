@@ -17,7 +17,6 @@ from keras_encdec.decoding.generation_options import GenerationOptions, check_to
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.sampler_registry import registered_samplers
 from keras_encdec.formats import pair_format
-from keras_encdec.formats.alignments import alignment_line
 from keras_encdec.trained_model import TrainedModel, check_ensemble
 
 # Options and arguments with the names of their flags, if they differ.
@@ -93,7 +92,7 @@ def main(flag_values: flags.FlagValues) -> None:
 
     check_together(options, sampler)
     options.check_model_count(len(flag_values.model_dir))
-    alignment_line(options.alignments, options.alignment_format, flag_values.output)  # raises if both are "-"
+    options.outputs(flag_values.output)  # raises if both are "-"
     models = models_of_task(flag_values, flag_values.model_dir)
     check_paths(models, [flag_values.input, *options.tables.values()], [flag_values.output, options.alignments])
     trained = [TrainedModel.read(model) for model in models]

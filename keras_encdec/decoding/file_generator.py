@@ -61,7 +61,7 @@ class FileGenerator:
         self._directory = generator.directories[0]
         self._options, self._input, self._encoding = options, input, FileEncoding(options.encoding)
         self._writer = _WRITERS[options.format](options, with_source=bool(input), with_count=sampler.needs_draws)
-        self._link_line = alignment_line(options.alignments, options.alignment_format, output="")
+        self._link_line = alignment_line(options)
         limit = None if generator.has_source else LANGUAGE_MODEL_LIMIT
         further = {name: getattr(options, name) for name in ("character_beam", "translation_weight")}
         self._generate: Callable[..., list[list[TextHypothesis]]] = functools.partial(

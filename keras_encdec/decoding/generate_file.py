@@ -19,7 +19,6 @@ from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.sampler_registry import sampler_of
 from keras_encdec.decoding.text_generator import TextGenerator
 from keras_encdec.errors import FilePath
-from keras_encdec.formats.alignments import alignment_line
 from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files, file_checksum
@@ -114,10 +113,9 @@ def generate_file(
     check_together(options, sampler)
     for table in options.tables.values():  # one table can be that of two options
         check_distinct_files(input, output, table, options.alignments)
-    alignment_line(options.alignments, options.alignment_format, output)  # checks that there are two outputs
+    files = options.outputs(output)
     _check_models(model_dirs, options)
     options.check_input(input)
-    files = [output, *([options.alignments] if options.alignments else [])]
     if options.in_shards and input is not None:
         return _generate_in_shards(model_dirs, input, files, sampler, options, progress, show)
     return _generate_in_order(model_dirs, input, files, sampler, options, progress)

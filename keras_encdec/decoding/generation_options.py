@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.errors import FilePath
-from keras_encdec.formats.alignments import check_has_attention
 from keras_encdec.formats.fields import LARGEST
 from keras_encdec.formats.nbest_line import check_feature_name
 from keras_encdec.scoring.scoring_options import DTYPES
@@ -183,7 +182,7 @@ class GenerationOptions(
         if self.word_translations:
             check_can_translate(first.spells_words, draws=False)
         has_attention = any(model.has_attention for model in models)
-        check_has_attention(self.alignments, has_attention)
+        self.check_attention(has_attention)
         if self.replace_unknown:
             has_position_words = has_attention or first.has_position_words
             check_can_replace_unknown(has_attention, has_position_words, first.spells_words, TRANSLATE_INSTEAD)

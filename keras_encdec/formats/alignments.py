@@ -6,16 +6,14 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import FilePath, InputError, quoted
 from keras_encdec.formats.encodings import without_mark
 from keras_encdec.formats.fields import FIELD_SPACE, split_tokens
 from keras_encdec.formats.pair_format import PairFormat, Record
 from keras_encdec.formats.record_reader import RecordReader
-from keras_encdec.runtime.files import STANDARD_STREAM
 from keras_encdec.runtime.input_lines import InputLines, unequal_lines
 from keras_encdec.runtime.progress import counted
-from keras_encdec.task_options import ALIGNMENT_FORMATS
+from keras_encdec.task_options import ALIGNMENT_FORMATS, AlignmentOptions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -133,26 +131,6 @@ def weights_line(source_words: Sequence[str], words: Sequence[str], attention: "
 ALIGNMENT_LINES = dict(zip(ALIGNMENT_FORMATS, (links_line, weights_line), strict=True))
 
 
-def alignment_line(alignments: FilePath | None, alignment_format: str | None, output: FilePath) -> AlignmentLine | None:
-    """Returns the function that makes the lines of a file of alignments.
-
-    Args:
-        alignments: the file; `None` to write none.
-        alignment_format: str. One of `ALIGNMENT_FORMATS`; `None` for "links".
-        output: the file of the scored or generated targets.
-
-    Returns:
-        a function such as `links_line`; `None` if no file is written.
-
-    Raises:
-        ConfigurationError: a ValueError, if both files are standard output.
-    """
-    if alignments == output == STANDARD_STREAM:
-        raise ConfigurationError("found {alignments}=- with {output}=-, expected a file for one of them")
-    return ALIGNMENT_LINES[alignment_format or "links"] if alignments else None
-
-
-def check_has_attention(alignments: FilePath | None, has_attention: bool) -> None:
-    """Raises ConfigurationError if alignments are requested from a model without attention."""
-    if alignments and not has_attention:
-        raise ConfigurationError("found {alignments} with a model that has no attention; train one with attention")
+def alignment_line(options: AlignmentOptions) -> AlignmentLine | None:
+    """Returns the function that makes the lines of a file of alignments, such as `links_line`; `None` without one."""
+    return ALIGNMENT_LINES[options.alignment_format or "links"] if options.alignments else None

@@ -324,7 +324,7 @@ def write_scores(
     """
     # A scorer that the caller keeps open has also counted the n-grams of earlier files.
     before = [scorer.ngram_counts for scorer in scorers]
-    align = alignment_line(options.alignments, options.alignment_format, output="")
+    align = alignment_line(options)
     vocabularies = [scorer.directory.user_vocabularies for scorer in scorers]
     record_scorer = RecordScorer(pair_format(options.format), scorers, options, align, vocabularies)
     written = write_scored_lines(record_scorer, read, reader.lines, outputs, side_by_side, progress)

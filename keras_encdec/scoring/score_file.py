@@ -149,7 +149,7 @@ def _score_in_order(
 ) -> WrittenScores:
     """Scores the file from its first line to its last; all outputs appear when they are complete."""
     known = pair_format(options.format)
-    outputs = [output, *([options.alignments] if options.alignments else [])]
+    outputs = options.outputs(output)
     ini_outputs = [options.moses_ini_out] if options.moses_ini_out else []
     with (
         known.open_reader(input, options.source, options.encoding, options.on_error) as reader,

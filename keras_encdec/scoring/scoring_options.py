@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.errors import FilePath
 from keras_encdec.formats import Column, ColumnKind, PairFormat, format_names, pair_format, rewrite_moses_ini
-from keras_encdec.formats.alignments import alignment_line, check_has_attention
 from keras_encdec.formats.moses_ini import read_moses_ini
 from keras_encdec.formats.nbest_line import check_feature_name
 from keras_encdec.runtime.files import STANDARD_STREAM, absolute
@@ -132,7 +131,7 @@ class ScoringOptions(
         """
         if self.moses_ini is not None and output == STANDARD_STREAM:
             raise ConfigurationError("found {moses_ini} with {output}=-, expected a file that moses.ini can name")
-        alignment_line(self.alignments, self.alignment_format, output)
+        self.outputs(output)
 
     def check_models(self, model: KnownModel, reverse_model: KnownModel | None, has_attention: bool) -> None:
         """Checks that the models of `score_file` suit the options.
@@ -148,7 +147,7 @@ class ScoringOptions(
         check_direction(model, False, "--model_dir")
         if reverse_model is not None:
             check_direction(reverse_model, True, "--reverse_model_dir")
-        check_has_attention(self.alignments, has_attention)
+        self.check_attention(has_attention)
 
     def scored_moses_ini(
         self, table: FilePath, columns: Sequence[Column], table_scores: int = 0

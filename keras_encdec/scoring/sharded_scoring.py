@@ -141,7 +141,7 @@ def score_in_shards(
     job = ShardedJob(
         "scoring",
         in_step,
-        [output, *([options.alignments] if options.alignments else [])],
+        options.outputs(output),
         _settings(options, directories, sentences),
         WINDOW_LINES,
         options.shard_lines,
