@@ -153,9 +153,7 @@ def distill(
         stages = _stages(teachers, texts, folder, options, config)
         check_outputs(stages, folder / RECORDS)
         _remove_other_texts(folder, stages)
-        results = run_stages(
-            stages, folder / RECORDS, lambda stage: begun(stage, len(stages)), ended_and_saved, progress
-        )
+        results = run_stages(stages, folder / RECORDS, begun, ended_and_saved, progress)
     scores = dict(results[-1].result) if test_source is not None else {}
     student, text = (as_result(joined(output, name)) for name in ("student", "train.target"))
     return DistillationResult(student, text, results, scores)

@@ -61,9 +61,7 @@ def experiment(
     config = config if isinstance(config, ExperimentConfig) else load_experiment(config)
     with result_folder(output, "experiment", ended) as (folder, ended_and_saved), LocalFiles({output: folder}) as local:
         stages = StagePlan(config, folder, local).stages()
-        results = run_stages(
-            stages, folder / RECORDS, lambda stage: begun(stage, len(stages)), ended_and_saved, progress
-        )
+        results = run_stages(stages, folder / RECORDS, begun, ended_and_saved, progress)
         result = read_result(config, json.loads((folder / EVALUATION).read_text(encoding="utf-8")), results)
         write_results(result, folder)  # before the plot, whose library may be missing
         if notices := draw_results(result, folder):

@@ -155,7 +155,7 @@ def result_folder(
 def run_stages(
     stages: Sequence[Stage],
     records: str | os.PathLike[str],
-    begun: Callable[[Stage], object] = lambda stage: None,
+    begun: Callable[[Stage, int], object] = lambda stage, number_of_stages: None,
     ended: Callable[[StageResult], object] = lambda result: None,
     progress: StageProgress = Progress,
 ) -> list[StageResult]:
@@ -169,7 +169,8 @@ def run_stages(
     Args:
         stages: list of Stage. The inputs of each exist, or are outputs of earlier stages.
         records: directory of the records, made if it is missing.
-        begun: function that is called with each Stage before it runs. Defaults to one that does nothing.
+        begun: function that is called with a Stage and the number of all stages before each stage that runs. Defaults
+            to one that does nothing.
         ended: function that is called with a StageResult after each stage. Defaults to one that does nothing.
         progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
 
@@ -195,7 +196,7 @@ def run_stages(
         is_same = {name: record.get(name) for name in key} == key
         was_run = not (is_same and "outputs" in record and record["outputs"] == _checksums(stage))
         if was_run:
-            begun(stage)
+            begun(stage, len(stages))
             if not is_same or "outputs" in record:
                 for output in stage.outputs.values():
                     remove(output)
