@@ -5,6 +5,7 @@ from collections.abc import Collection
 import numpy as np
 import tensorflow as tf
 
+from keras_encdec.data import pad
 from keras_encdec.decoding.unknown_speller import LOWEST_LOG_PROB, TRANSLATIONS
 from keras_encdec.export.phrase_ids import PhraseIds
 from keras_encdec.export.scoring_graph import spelling_log_probs
@@ -24,21 +25,12 @@ class ServedShortlist:
         always = np.zeros(FIRST_WORD + len(vocabulary), bool)
         always[:FIRST_WORD] = always[shortlist.always_allowed_ids] = True
         self._always = always
-        lists = list(shortlist.translation_ids.values())
-        words = list(shortlist.translation_ids)
-        # A source word that is also a target word may be copied.
-        numbers = {word: number for number, word in enumerate(words)}
+        ids_of = {word: ids.tolist() for word, ids in shortlist.translation_ids.items()}
         for i, word in enumerate(vocabulary.words, start=FIRST_WORD):
-            if word in numbers:
-                lists[numbers[word]] = np.append(lists[numbers[word]], np.int32(i))
-            else:
-                words.append(word)
-                lists.append(np.array([i], np.int32))
-        width = max(map(len, lists), default=0)
+            ids_of.setdefault(word, []).append(i)  # a source word that is also a target word may be copied
         # The last row serves all other words.
-        rows = [np.pad(ids, (0, width - len(ids)), constant_values=PADDING) for ids in lists]
-        self._rows = tf.Variable(np.array([*rows, np.zeros(width)], np.int32), trainable=False)
-        self._table = _word_table(words, len(words))
+        self._rows = tf.Variable(pad([*ids_of.values(), []]), trainable=False)
+        self._table = _word_table(ids_of, len(ids_of))
         self.resources = [self._table, self._rows]
 
     def allowed(self, words: tf.Tensor) -> tf.Tensor:
