@@ -129,6 +129,11 @@ class NotUTF8Error(InputError):
         return InputError(self.found, self.expected, "convert the file to UTF-8", self.path, self.line)
 
 
+def utf8(text: str) -> bytes:
+    """Encodes text as UTF-8. Bytes that could not be decoded when the text was read become replacement characters."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace").encode()
+
+
 def undecodable(error: UnicodeDecodeError, path: FilePath, line: int, remedy: str = "") -> NotUTF8Error:
     """Returns the error about bytes that are not UTF-8 in a line of a file without a declared encoding."""
     data, start = error.object, error.start

@@ -19,6 +19,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from keras_encdec.errors import InputError
+from keras_encdec.formats.encodings import utf8
 from keras_encdec.runtime.metrics import measured_request
 from keras_encdec.runtime.progress import counted
 from keras_encdec.runtime.settings_files import Json
@@ -47,8 +48,7 @@ class JSONResponse(Response):
     media_type = "application/json"
 
     def render(self, content: object) -> bytes:
-        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace").encode("utf-8")
+        return utf8(json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
 
 
 def refusal(status: int, sentence: str, **headers: str) -> JSONResponse:

@@ -16,8 +16,9 @@ from matplotlib.ticker import LogLocator, MaxNLocator, StrMethodFormatter
 
 from keras_encdec.analysis.gates import END_OF_SEQUENCE, PhraseGates, UnitGates
 from keras_encdec.analysis.page.fonts import choose_fonts
-from keras_encdec.analysis.page.page import Drawing, cut, utf8
+from keras_encdec.analysis.page.page import Drawing, cut
 from keras_encdec.analysis.score_statistics import BinnedScores, LengthBleu, ScoreComparison
+from keras_encdec.formats.encodings import utf8
 from keras_encdec.runtime.progress import counted
 
 if TYPE_CHECKING:  # matplotlib 3.10 lacks RcKeyType

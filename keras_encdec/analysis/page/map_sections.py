@@ -11,8 +11,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from keras_encdec.analysis.page.figures import BLUE, GREY, INK, VERMILION, literal, rendered
-from keras_encdec.analysis.page.page import Scatter, Section, Table, fill, one_line, utf8
+from keras_encdec.analysis.page.page import Scatter, Section, Table, fill, one_line
 from keras_encdec.analysis.vectors import Vectors
+from keras_encdec.formats.encodings import utf8
 
 # Numbers of rare words, and of their neighbours, that the page shows.
 SHOWN_RARE, NEIGHBOURS = 20, 5

@@ -16,6 +16,7 @@ import numpy as np
 from markupsafe import Markup
 
 from keras_encdec import __version__
+from keras_encdec.formats.encodings import utf8
 
 
 def page(title: str, facts: Mapping[str, str | int], notices: Sequence[str], sections: Sequence["Section"]) -> bytes:
@@ -120,11 +121,6 @@ def number_text(number: float) -> str:
     else:
         text = f"{number:.3g}" if abs(number) < 1 else f"{number:,.2f}"
     return text.replace("-", "−", 1) if text.startswith("-") else text
-
-
-def utf8(text: str) -> bytes:
-    """Encodes text as UTF-8. Bytes that could not be decoded when the text was read become replacement characters."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace").encode()
 
 
 def one_line(text: str) -> str:
