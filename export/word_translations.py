@@ -181,6 +181,7 @@ def _with_rows(columns: tf.Tensor) -> tf.Tensor:
 
 def _word_table(words: Collection[str], default: int) -> tf.lookup.StaticHashTable:
     """Makes a table of the indices of words, int64; other words have the default."""
-    keys = tf.constant([word.encode("utf-8", "surrogateescape") for word in words], tf.string, (len(words),))
-    indices = tf.lookup.KeyValueTensorInitializer(keys, tf.range(len(words), dtype=tf.int64))
-    return tf.lookup.StaticHashTable(indices, default)
+    # TensorFlow makes no empty table.
+    keys = tf.constant([word.encode("utf-8", "surrogateescape") for word in words] or [b""])
+    indices = tf.constant(list(range(len(words))) or [default], tf.int64)
+    return tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, indices), default)

@@ -115,6 +115,24 @@ def test_translations_compete_with_spellings_as_in_python(tmp_path, monkeypatch,
     assert weight < 1 or "語" * 49 in b" ".join(found["target"].ravel()).decode().split(), "copied"
 
 
+@pytest.mark.usefixtures("uncompiled")
+def test_source_words_are_copied_if_the_table_has_only_words_of_the_shortlist(tmp_path, monkeypatch):
+    samplers = {"beam": registered_samplers()["beam"]}
+    monkeypatch.setattr("keras_encdec.export.served_model.registered_samplers", lambda: samplers)
+    (tmp_path / "table").write_text("s1\tba\t1\n")
+    config = CONFIG.replace(word_translations=str(tmp_path / "table"), translation_weight=1.0)
+    directory, model = served_hybrid(tmp_path, "target", config, input_feeding=False)
+    found = call(model, "generate", source=["bab s1", "s1"])
+    rare = RareTranslations({"s1": {"ba": 1.0}}, directory.target_vocabulary)
+    expected = TextGenerator([directory]).generate(
+        ["bab s1", "s1"], BeamSampler(5, num_best=5), word_translations=rare, translation_weight=1.0
+    )
+    for targets, hypotheses in zip(found["target"], expected, strict=True):
+        texts = [" ".join(hypothesis.words) for hypothesis in hypotheses]
+        assert [target.decode() for target in targets[: len(texts)]] == texts
+    assert b"bab" in b" ".join(found["target"][0]).split()
+
+
 @pytest.mark.parametrize("characters", ["source", "target"])
 def test_one_side_alone_may_have_characters(tmp_path, no_search, characters):
     check_scores(*served_hybrid(tmp_path, characters, input_feeding=False, character_layers=1), 6)
