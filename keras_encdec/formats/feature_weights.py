@@ -278,8 +278,8 @@ def tuned_mask(feature: IniLine, number: int) -> list[bool]:
     return [not _is_no(component) for component in components] if len(components) == number else [True] * number
 
 
-def weights_text(weights: Weights, comment: str = "") -> str:
-    """Formats weights as lines that `read_weights` reads, below a comment, if there is one.
+def weights_text(weights: Weights, comment: str) -> str:
+    """Formats weights as lines that `read_weights` reads, below a comment.
 
     Example:
 
@@ -288,10 +288,8 @@ def weights_text(weights: Weights, comment: str = "") -> str:
     LM0= 0.5
     TM0= 0.25 -0.125
     """
-    lines = [f"# {comment}"] if comment else []
-    return "".join(
-        f"{line}\n" for line in [*lines, *(format_weights(name, values) for name, values in weights.items())]
-    )
+    lines = [f"# {comment}", *(format_weights(name, values) for name, values in weights.items())]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def format_weights(name: str, values: Iterable[float]) -> str:
