@@ -40,7 +40,7 @@ class ServedModel:
     Args:
         directory: ModelDirectory, with its model, under Keras's TensorFlow backend.
         folder: path of the folder to write the vocabularies to. They are assets, which `tf.saved_model.save` copies.
-        config: ServingConfig. Defaults to `None`: `ServingConfig()`.
+        config: ServingConfig.
         tokenization: dict of arguments of the `Tokenizer` that tokenizes raw text. Defaults to `None`: texts are
             tokens separated by spaces.
 
@@ -57,11 +57,11 @@ class ServedModel:
         self,
         directory: ModelDirectory,
         folder: str | os.PathLike[str],
-        config: ServingConfig | None = None,
+        config: ServingConfig,
         tokenization: dict[str, bool] | None = None,
     ) -> None:
         self._model = ModelInDtype(directory.model, "float32").model
-        self._config, self._reverse = config or ServingConfig(), directory.reverse
+        self._config, self._reverse = config, directory.reverse
         self._read_side, self._generated_side = directory.reordered(("source", "target"))
         self._tokenizer = None if tokenization is None else Tokenizer(**tokenization)
         escaped = self._tokenizer is None

@@ -25,6 +25,7 @@ from keras_encdec.text.vocabulary import (
     Vocabulary,
     is_position_word,
     position_distance,
+    stands_for_unknown,
 )
 from keras_encdec.trained_model import TRANSLATE_INSTEAD, check_can_replace_unknown
 
@@ -45,16 +46,16 @@ class ServedReplacement:
     """
 
     def __init__(self, vocabulary: Vocabulary, translations: Mapping[str, str], has_attention: bool) -> None:
-        ids = {FIRST_WORD + i: word for i, word in enumerate(vocabulary.words) if is_position_word(word)}
-        check_can_replace_unknown(has_attention, bool(ids), vocabulary.characters is not None, TRANSLATE_INSTEAD)
+        has_position_words = any(map(is_position_word, vocabulary.words))
+        spells_words = vocabulary.characters is not None
+        check_can_replace_unknown(has_attention, has_position_words, spells_words, TRANSLATE_INSTEAD)
         size = FIRST_WORD + len(vocabulary)
         self._has_attention = has_attention
         self._is_unknown, self._has_distance = np.zeros(size, bool), np.zeros(size, bool)
         self._distances = np.zeros(size, np.int32)
-        written = [FIRST_WORD + i for i, word in enumerate(vocabulary.words) if word == UNKNOWN_WORD]
-        self._is_unknown[[UNKNOWN, *written, *ids]] = True
-        for i, word in ids.items():
-            distance = position_distance(word)
+        self._is_unknown[UNKNOWN] = True
+        for i, word in enumerate(vocabulary.words, start=FIRST_WORD):
+            self._is_unknown[i], distance = stands_for_unknown(word), position_distance(word)
             # A distance larger than any source may not fit the type.
             if distance is not None:
                 self._has_distance[i], self._distances[i] = True, np.clip(distance, -(2**30), 2**30)
@@ -159,8 +160,8 @@ def spell_in_graph(
     sampler: Sampler,
     inputs: Tensors,
     rules: SpellingRules,
-    translations: ServedTranslations | None = None,
-    source_words: tf.Tensor | None = None,
+    translations: ServedTranslations | None,
+    source_words: tf.Tensor,
 ) -> SpelledResults:
     """Spells the unknown words of the results of a search, as `decoding.UnknownSpeller` does.
 
@@ -171,9 +172,9 @@ def spell_in_graph(
         sampler: Sampler that generated them.
         inputs: dict of tensors `(sources,)`, see `search_in_graph`.
         rules: SpellingRules.
-        translations: ServedTranslations, which compete with the spellings. Not for a sampler that draws. Defaults to
-            `None`: none.
-        source_words: string tensor `(sources, s)`, padded with "". Only needed with `translations`.
+        translations: ServedTranslations, which compete with the spellings; `None` for none, and for a sampler that
+            draws.
+        source_words: string tensor `(sources, s)`, padded with "".
 
     Returns:
         SpelledResults, the best first; samples in the order of drawing.
@@ -205,8 +206,17 @@ def spell_in_graph(
             decoder.speller, first, attention[0], hypothesis // number, source_words, spellings, log_probs
         )
     sums = tf.math.unsorted_segment_sum(tf.stack([log_probs, ranked_by], axis=1), hypothesis, sources * number)
-    sums = tf.reshape(sums, [sources, number, 2])
-    return _with_spellings(results, sums[:, :, 0], sums[:, :, 1], spellings, word, sampler)
+    log_probs, ranked_by = tf.unstack(tf.reshape(sums, [sources, number, 2]), axis=2)
+    tokens = tf.math.count_nonzero(results.ids, axis=2, dtype=tf.float32)
+    results = results._replace(
+        log_probs=results.log_probs + log_probs, scores=results.scores + sampler.score_gain(ranked_by, tokens)
+    )
+    tables = [*results, log_probs, tf.reshape(word, tf.shape(results.ids))]
+    if not sampler.needs_draws:
+        order = tf.argsort(-results.scores, stable=True)
+        tables = [tf.gather(table, order, batch_dims=1) for table in tables]
+    *fields, log_probs, word = tables
+    return SpelledResults(SearchResults(*fields), log_probs, spellings, word)
 
 
 def _unknown_states(
@@ -241,35 +251,6 @@ def _unknown_states(
     tables = tuple(tf.zeros(tf.stack([words, each])) for each in widths)
     states: tuple[tf.Tensor, ...] = over_tokens(decoder, ids, lengths, encoded, source, put, tables)
     return states
-
-
-def _with_spellings(
-    results: SearchResults,
-    log_probs: tf.Tensor,
-    ranked_by: tf.Tensor,
-    spellings: tf.Tensor,
-    word: tf.Tensor,
-    sampler: Sampler,
-) -> SpelledResults:
-    """Adds the spelled words to the results, and ranks these again unless they were drawn.
-
-    Args:
-        results: SearchResults.
-        log_probs: float32 tensor `(sources, results)`, sums of ln p of the characters.
-        ranked_by: float32 tensor `(sources, results)`, what the words add to the scores without a length penalty.
-        spellings, word: see `SpelledResults`.
-        sampler: Sampler that generated the results.
-    """
-    tokens = tf.math.count_nonzero(results.ids, axis=2, dtype=tf.float32)
-    results = results._replace(
-        log_probs=results.log_probs + log_probs, scores=results.scores + sampler.score_gain(ranked_by, tokens)
-    )
-    tables = [*results, log_probs, tf.reshape(word, tf.shape(results.ids))]
-    if not sampler.needs_draws:
-        order = tf.argsort(-results.scores, stable=True)
-        tables = [tf.gather(table, order, batch_dims=1) for table in tables]
-    *fields, log_probs, word = tables
-    return SpelledResults(SearchResults(*fields), log_probs, spellings, word)
 
 
 class _Speller:

@@ -19,6 +19,7 @@ from keras_encdec.decoding.sampler_registry import registered_samplers
 from keras_encdec.export import export_model, verify_export
 from keras_encdec.export.comparison import model_scores
 from keras_encdec.export.served_model import ServedModel
+from keras_encdec.export.serving_config import ServingConfig
 from keras_encdec.export.stored_weights import _decode_weight_in_graph, decode_weight, encode_weight, rounded_model
 from keras_encdec.model_directory import ModelDirectory
 
@@ -110,7 +111,7 @@ def test_zeros_of_a_pruned_model_are_left_out_and_scores_and_targets_stay_equal(
     assert stored_bytes(tmp_path / "models") < 0.5 * 4 * directory.model.count_params()
     monkeypatch.setattr("keras_encdec.export.stored_weights.MIN_SAVING", 1)  # no array saves as much
     (tmp_path / "assets").mkdir()
-    whole = ServedModel(directory, tmp_path / "assets").signatures["generate_greedy"]
+    whole = ServedModel(directory, tmp_path / "assets", ServingConfig()).signatures["generate_greedy"]
     source = tf.constant(["w1 w2 w3", "w4"])
     expected, outputs = whole(source=source), served(tmp_path / "models")["generate_greedy"](source=source)
     assert outputs["target"].numpy().tolist() == expected["target"].numpy().tolist()
