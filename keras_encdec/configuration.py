@@ -16,14 +16,12 @@ import typing
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Self
 
+from keras_encdec.errors import cut
+
 # Maximum number of characters of a value that an error shows.
 _MAX_VALUE_LENGTH = 300
 # Longer texts are cut in any sentence. The names of all hyper-parameters of a class are shorter.
 _MAX_TEXT_LENGTH = 700
-
-
-def _cut(text: str, length: int) -> str:
-    return text[:length] + "..." * (len(text) > length)
 
 
 class ConfigurationError(ValueError):
@@ -49,7 +47,7 @@ class ConfigurationError(ValueError):
 
     def sentence(self, name: Callable[[str], str]) -> str:
         """Formats the sentence. `name` returns the text to show for the name of a hyper-parameter."""
-        values = tuple(_cut(value, _MAX_TEXT_LENGTH) if isinstance(value, str) else value for value in self._values)
+        values = tuple(cut(value, _MAX_TEXT_LENGTH) if isinstance(value, str) else value for value in self._values)
         return re.sub(r"\{(\w+)\}", lambda match: name(match[1]), self._sentence) % values
 
     def __reduce__(self) -> tuple[type, tuple]:
@@ -150,7 +148,7 @@ class Hyperparameter:
             checked = _converted(value, self.type)
             fits = self._fits(checked, self.type)
         if not fits:
-            shown = _cut(repr(value), _MAX_VALUE_LENGTH)
+            shown = cut(repr(value), _MAX_VALUE_LENGTH)
             kind = UnknownChoiceError if self.choices else ConfigurationError
             is_too_large = self.type is int and isinstance(checked, int) and checked > sys.maxsize
             limit = f", at most {sys.maxsize}" if is_too_large and self.maximum is None else ""

@@ -30,7 +30,12 @@ def quoted(found: str | bytes) -> str:
 
 def shortened(name: str, length: int = _MAX_QUOTED) -> str:
     """Prepares text from a file for an error: without quotation marks, and cut after `length` characters."""
-    return _printable(name[:length]) + "..." * (len(name) > length)
+    return _printable(cut(name, length))
+
+
+def cut(text: str, length: int) -> str:
+    """Cuts text after `length` characters; three dots stand for the rest."""
+    return text[:length] + "..." * (len(text) > length)
 
 
 def _printable(text: str) -> str:
@@ -77,12 +82,10 @@ class InputError(Exception):
     ) -> None:
         self.found, self.expected, self.remedy = found, expected, remedy
         self.path, self.line = path, line
-        shown = "" if path is None else shown_path(f"{path}")
-        if len(shown) > _MAX_PATH:
-            shown = f"{shown[:_MAX_PATH]}..."
+        shown = "" if path is None else cut(shown_path(f"{path}"), _MAX_PATH)
         place = shown if line is None else f"{shown}, line {line}"
         # A broken file may contain 70,000 characters in place of a short name.
-        sentence = ", ".join(part[:_MAX_PART] + "..." * (len(part) > _MAX_PART) for part in (found, expected) if part)
+        sentence = ", ".join(cut(part, _MAX_PART) for part in (found, expected) if part)
         sentence = "; ".join(part for part in (sentence, remedy) if part)
         # Files and other programs may have put any characters into the sentence, and into the names of files.
         super().__init__(_printable(f"{place}: {sentence}." if place else f"{sentence}."))
