@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from keras_encdec.analysis.page.figures import BLUE, GREY, INK, VERMILION, literal, rendered
-from keras_encdec.analysis.page.page import Scatter, Section, Table, fill, one_line
+from keras_encdec.analysis.page.page import Scatter, Section, Table, cut, fill, one_line
 from keras_encdec.analysis.vectors import Vectors
 from keras_encdec.formats.encodings import utf8
 
@@ -195,7 +195,7 @@ def _write_names(axes: Axes, points: np.ndarray, names: Sequence[str], indices: 
     if len(indices) < 200:  # in an overview, the points would leave no room for any name
         taken += [(x - 2, y - 2, x + 2, y + 2) for x, y in spots[indices]]
     for i in indices:
-        name = names[i] if len(names[i]) <= LONGEST else f"{names[i][: LONGEST - 1]}…"
+        name = cut(names[i], LONGEST)
         for place in _places(name, *spots[i]):
             if _has_room(place.area, side, taken):
                 taken.append(place.area)
