@@ -47,6 +47,7 @@ class Budget(keras.callbacks.Callback):
         learning_rate: float. The full learning rate.
         factor: float. The factor of the full learning rate that was last set in the optimizer; `None` before.
         updates: int. Maximum number of updates, including those before a resumption; `None` without a limit.
+        updates_per_epoch: int. Number of updates in a pass over the pairs.
         updates_done: int. Number of updates so far, including those before a resumption.
         replicas: Replicas.
         signal: int. Number of the signal that stopped the training; `None` without one.
@@ -73,7 +74,8 @@ class Budget(keras.callbacks.Callback):
         self.updates = min(filter(None, (config.updates, epoch_limit)), default=None)
         self._limits = self.updates, config.minutes and 60 * config.minutes
         self._schedule = learning_rate_schedule(config.schedule, config.halving_start, config.halving_every)
-        self.learning_rate, self._warmup, self._epoch = config.learning_rate, config.warmup_updates, updates_per_epoch
+        self.learning_rate, self._warmup = config.learning_rate, config.warmup_updates
+        self.updates_per_epoch = updates_per_epoch
         self._seconds_before, self._handlers = progress.seconds, {}
         self._compilation = compilation or Compilation()
         self._start: float | None = None
@@ -165,7 +167,7 @@ class Budget(keras.callbacks.Callback):
 
     def _adjust(self) -> None:
         """Sets the learning rate of the next update."""
-        factor, update = self._schedule(self.done, self.updates_done / self._epoch), self.updates_done + 1
+        factor, update = self._schedule(self.done, self.updates_done / self.updates_per_epoch), self.updates_done + 1
         if update < self._warmup:
             factor *= update / self._warmup
         changed = self.factor is None or abs(factor - self.factor) > MIN_CHANGE * self.factor

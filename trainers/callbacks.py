@@ -298,15 +298,11 @@ class RoundReports(keras.callbacks.Callback):
         reporter: TrainingReporter.
         budget: Budget.
         checkpoints: Checkpoints, which must come before this one in the list of callbacks.
-        updates_per_epoch: int. Number of updates in a pass over the pairs.
     """
 
-    def __init__(
-        self, reporter: TrainingReporter, budget: Budget, checkpoints: Checkpoints, updates_per_epoch: int
-    ) -> None:
+    def __init__(self, reporter: TrainingReporter, budget: Budget, checkpoints: Checkpoints) -> None:
         super().__init__()
         self._reporter, self._budget, self._checkpoints = reporter, budget, checkpoints
-        self._updates_per_epoch = updates_per_epoch
 
     def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
         self._done, self._start = self._budget.done, self._budget.seconds
@@ -319,6 +315,6 @@ class RoundReports(keras.callbacks.Callback):
             left = (now - self._start) / (done - self._done) * (1 - done)
         pairs = (training_round.updates - self._updates) * training_round.pairs / training_round.updates
         rate = pairs / max(now - self._round_start, 1e-9)
-        epochs = training_round.updates / self._updates_per_epoch
+        epochs = training_round.updates / self._budget.updates_per_epoch
         self._reporter.round_ended(len(self._checkpoints.rounds), training_round, epochs, rate, left)
         self._round_start, self._updates = now, training_round.updates

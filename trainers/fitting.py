@@ -95,7 +95,7 @@ def fit(
             checkpoints,
             record and ProgressUpdates(record, budget),
             update_reports,
-            RoundReports(reporter, budget, checkpoints, batches.updates_per_epoch),
+            RoundReports(reporter, budget, checkpoints),
             Restoration(progress, replicas),  # the others reset the sums that it restores
         ]
         round_updates = config.round_updates

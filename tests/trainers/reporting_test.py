@@ -88,10 +88,10 @@ def test_lines_on_a_terminal_are_not_written_into_the_bar(tsv, tmp_path, monkeyp
 
 
 def test_the_rate_and_the_time_left_of_a_round_do_not_count_compiling():
-    calls, budget = [], types.SimpleNamespace(seconds=0.0, done=0.0, updates_done=0)
+    calls, budget = [], types.SimpleNamespace(seconds=0.0, done=0.0, updates_done=0, updates_per_epoch=20)
     reporter = types.SimpleNamespace(round_ended=lambda *arguments: calls.append(arguments))
     a_round = {"updates": 10, "pairs": 160, "seconds": 8.0, "learning_rate": 1.0}
-    reports = RoundReports(reporter, budget, types.SimpleNamespace(rounds=[a_round]), 20)
+    reports = RoundReports(reporter, budget, types.SimpleNamespace(rounds=[a_round]))
     reports.on_train_begin()
     budget.seconds, budget.done, budget.updates_done = 8.0, 0.25, 10  # compiling does not count in the budget
     reports.on_epoch_end(0)
