@@ -8,7 +8,7 @@ from typing import Protocol, TypedDict
 import numpy as np
 
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.errors import InputError
+from keras_encdec.errors import InputError, cut
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,4 +177,4 @@ def _readable(message: str) -> str:
     line = next(filter(None, lines), "it gave no reason")
     if line.startswith("[") and line.endswith("]"):  # the message parts of a failed assertion
         line = line[1:-1].replace("] [", " ")
-    return (line if len(line) <= _LONGEST else line[:_LONGEST] + "...").rstrip(".")
+    return cut(line, _LONGEST).rstrip(".")
