@@ -120,7 +120,7 @@ def score_file(
         return options.scored_moses_ini(output, columns, reader.num_scores)
 
     if options.in_shards:
-        scores = score_in_shards(options, models, input, output, scored_ini, progress, show)
+        scores = score_in_shards(options, models, input, output, columns, scored_ini, progress, show)
     else:
         scores = _score_in_order(options, models, input, output, columns, scored_ini, progress)
     return ScoreSummary(

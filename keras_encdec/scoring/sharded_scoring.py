@@ -112,6 +112,7 @@ def score_in_shards(
     models: Sequence[ModelOrPath],
     input: FilePath,
     output: FilePath,
+    columns: Sequence[Column],
     scored_ini: Callable[[RecordReader[Record]], tuple[bytes, list[str]]],
     progress: Callable[[InputLines], Progress],
     show: Callable[[str], object] | None,
@@ -123,6 +124,7 @@ def score_in_shards(
         models: list of the model and, if there is one, the reverse model, see `score_file`.
         input: the file.
         output: the file to write.
+        columns: list of Column, those of `score_columns`.
         scored_ini: function that takes a reader which has read the first lines, and returns the new moses.ini and
             notices.
         progress: see `score_file`.
@@ -132,7 +134,6 @@ def score_in_shards(
         InputError: see `score_file`; also if a folder of shards of another job is in the way, or its input has changed.
     """
     known, directories = pair_format(options.format), _directories(models)
-    columns = score_columns(known, options, len(models))
     in_step, sentences = _sources(known, input, options)
     own_process = options.uses_other_processes
     if own_process:
