@@ -232,7 +232,7 @@ def read_table_sample(
     fewer: Reservoir[list[TablePair]] = Reservoir(CANDIDATES, f"fewer {seed}")
     lines_of_given: dict[str, list[TablePair]] = {phrase: [] for phrase in given}
     with PhraseTableReader(path, encoding) as table:
-        for source, pairs_of_source in itertools.groupby(_pairs(table, path), key=lambda pair: pair.source):
+        for source, pairs_of_source in itertools.groupby(_pairs(table), key=lambda pair: pair.source):
             group = list(pairs_of_source)
             for pair in group:
                 lines.offer(pair)
@@ -257,14 +257,13 @@ def plain_text(phrase: str) -> str:
     return " ".join(model_words(phrase))
 
 
-def _pairs(table: PhraseTableReader, path: FilePath) -> Iterator[TablePair]:
+def _pairs(table: PhraseTableReader) -> Iterator[TablePair]:
     for record in table:
         assert record.parsed is not None  # the reader stops at a malformed line
         scores = record.parsed.scores
         if len(scores) <= TABLE_SCORE:
-            plural = "s" * (len(scores) > 1)
-            found = f"found {len(scores)} score{plural}"
+            found = f"found {counted(len(scores), 'scores')}"
             expected = "expected three or more, of which the third is p(target | source)"
-            raise InputError(found, expected, "give a phrase table with Moses's scores", path, table.lines.line_number)
+            raise table.lines.error(found, expected, "give a phrase table with Moses's scores")
         count = source_count(record.raw, table.lines)
         yield TablePair(record.source, record.target, float(scores[TABLE_SCORE]), count)
