@@ -43,7 +43,8 @@ class MalformedLinesOption(Configuration):
     on_error: str = hyperparameter(
         "stop",
         "What to do with a malformed line: stop with an error (stop); or count it and continue (keep). An output that "
-        "repeats the lines of the input then has the line with a neutral score; other outputs leave it out.",
+        "repeats the lines of the input then has the line with a neutral score, or unchanged if it has no field for "
+        "it; other outputs leave it out.",
         choices=("stop", "keep"),
     )
 

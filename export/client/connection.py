@@ -78,7 +78,7 @@ class ClientOptions(EncodingOption, ColumnOptions, ConnectionOptions):
     on_error: str = hyperparameter(
         "stop",
         "What to do with a line that is malformed or that the server refuses: stop the command (stop), or write the "
-        "line with a neutral score and count it (keep).",
+        "line with a neutral score, or unchanged if it has no field for it, and count it (keep).",
         choices=("stop", "keep"),
     )
     batch_size: int = hyperparameter(64, "Pairs per request.", minimum=1)

@@ -14,7 +14,8 @@ LineRecord = TypeVar("LineRecord", covariant=True)
 
 
 # What a command does with malformed lines that it keeps, for the text of errors.
-WITH_NEUTRAL_SCORE, LEFT_OUT = "write such lines with a neutral score", "leave such lines out"
+WITH_NEUTRAL_SCORE = "write such lines with a neutral score, or unchanged if they have no field for it"
+LEFT_OUT = "leave such lines out"
 
 
 class RecordReader(Generic[LineRecord]):

@@ -26,7 +26,7 @@ from keras_encdec.formats.record_reader import MalformedLine
 
 LISTS = pathlib.Path(__file__).parents[3] / "shared" / "data" / "multi30k-moses"
 GOOD = b"0 ||| le chat  ||| LM0= -4.5 TM0= -1 -2 ||| -3.25 ||| 0=0 ||| 0-0 "
-KEEP = "--on_error=keep to write such lines with a neutral score"
+KEEP = "--on_error=keep to write such lines with a neutral score, or unchanged if they have no field for it"
 
 SPACES = st.sampled_from([b"", b" ", b"  ", b"\t"])
 NUMBERS = st.sampled_from([b"1", b"-0.5", b"1e-05", b"-1.5E+05", b".5", b"+3", b"0", b"-103.662", b"7."])

@@ -18,7 +18,7 @@ from keras_encdec.runtime.open_output import open_output
 DATA = pathlib.Path(__file__).parents[3] / "shared" / "data"
 NEEDS_DATA = pytest.mark.skipif(not DATA.is_dir(), reason=f"there are no more real phrase tables at {DATA}")
 GOOD = b"le ||| the ||| 0.5 0.25 ||| 0-0 ||| 3 4 2 ||| |||"
-KEEP = "--on_error=keep to write such lines with a neutral score"
+KEEP = "--on_error=keep to write such lines with a neutral score, or unchanged if they have no field for it"
 
 SPACES = st.sampled_from([b"", b" ", b"  ", b"\t", b" \t "])
 PHRASES = st.lists(st.sampled_from([b"le", b"a|b", b"\xe9", b"&#124;", b"\xc2\xa0", b"||"])).map(b" ".join)

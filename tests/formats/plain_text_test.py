@@ -10,7 +10,7 @@ from read_pairs import pairs, write
 from keras_encdec.errors import InputError
 from keras_encdec.formats import ParallelReader, SentenceReader, TsvReader, append_columns
 
-KEEP = "give --on_error=keep to write such lines with a neutral score"
+KEEP = "give --on_error=keep to write such lines with a neutral score, or unchanged if they have no field for it"
 
 
 def test_the_first_two_columns_are_read(tmp_path):

@@ -6,7 +6,7 @@ from read_pairs import pairs, write
 from keras_encdec.errors import InputError
 from keras_encdec.formats import NBestReader, ParallelReader, PhraseTableReader, TsvReader
 
-KEEP = "give --on_error=keep to write such lines with a neutral score"
+KEEP = "give --on_error=keep to write such lines with a neutral score, or unchanged if they have no field for it"
 
 
 def test_bytes_that_are_not_utf8_ask_for_the_encoding(tmp_path):
