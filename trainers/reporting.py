@@ -281,8 +281,8 @@ class TrainingReporter:
 
 def _left_out(summary: Mapping[str, int], malformed: int, max_length: int) -> str:
     return (
-        f"left out: {summary['too_long']:,} longer than {max_length} words, {summary['empty']:,} with an empty side, "
-        f"{malformed:,} malformed."
+        f"left out: {summary['too_long']:,} longer than {counted(max_length, 'words')}, "
+        f"{summary['empty']:,} with an empty side, {malformed:,} malformed."
     )
 
 

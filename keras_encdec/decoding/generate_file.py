@@ -64,8 +64,8 @@ class GenerationSummary(ShardedFileSummary):
             notices += words.warnings("targets", "the language of the file")
         if self.empty > self.lines / 2:
             notices.append(
-                f"warning: {self.empty:,} of the {counted(self.lines, 'targets')} are empty, because the model finds "
-                "their end most probable; train it longer, or favour longer targets with a beam and --length_penalty."
+                f"warning: most targets are empty ({self.empty:,} of {self.lines:,}), because the model finds their "
+                "end most probable; train it longer, or favour longer targets with a beam and --length_penalty."
             )
         return notices
 

@@ -384,7 +384,7 @@ def test_a_summary_says_how_many_words_of_the_input_are_unknown(generator, sourc
 def test_a_summary_warns_of_empty_targets(generator, source, tmp_path, shards):
     summary = generate_file(generator, source, tmp_path / "out", "greedy", max_length=0, **shards)
     assert summary.empty == 4, "the empty source does not count"
-    assert summary.notices[-1].startswith("warning: 4 of the 5 targets are empty, because the model finds their end")
+    assert summary.notices[-1].startswith("warning: most targets are empty (4 of 5), because the model finds their end")
 
 
 @pytest.mark.parametrize("shards", [{}, {"shard_lines": 1}])

@@ -85,8 +85,8 @@ def test_the_error_names_an_unusable_input_and_nothing_is_left(training_files, t
     assert not (tmp_path / "m").exists()
     with pytest.raises(InputError, match=f"{table}/m: found a file where the path"):
         train_tiny(tsv, table / "m", updates=1)
-    _, lines = train_tiny(data.replace(on_error="keep"), tmp_path / "m", updates=1)
-    assert lines[0] == "1 unique pair of 1; left out: 0 longer than 30 words, 0 with an empty side, 1 malformed."
+    _, lines = train_tiny(data.replace(on_error="keep", max_length=1), tmp_path / "m", updates=1)
+    assert lines[0] == "1 unique pair of 1; left out: 0 longer than 1 word, 0 with an empty side, 1 malformed."
     assert sorted(os.listdir(tmp_path)) == ["m", "short", "table.gz", "tsv"]
 
 
