@@ -221,7 +221,7 @@ class AttentionDecoder(RecurrentDecoder):
 
     @property
     def _last_hidden(self) -> str:
-        return f"hidden_{self.layers}"
+        return f"hidden_{len(self.cells)}"
 
     def _fed(self, previous: Tensor, state: State, memory: Memory, addend: Tensor, training: bool) -> State:
         """Computes the states of all steps with input feeding, one by one: each step needs h~ of the previous step."""
@@ -230,7 +230,7 @@ class AttentionDecoder(RecurrentDecoder):
         if training and self.dropout:
             # Draws the dropout masks of all steps at once: of h~_{t-1}, and of the inputs of the layers above the
             # first.
-            shape = (*ops.shape(previous), self.layers, self.units)
+            shape = (*ops.shape(previous), len(self.cells), self.units)
             inputs["kept"] = self.input_dropout(ops.ones(shape, self.compute_dtype)) > 0
         cells = [cell.step for cell in self.cells if isinstance(cell.step, RecurrentStep)]
         attention, position_weights = self.attention_layer.step, self.attention_layer.step_parameters

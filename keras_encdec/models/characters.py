@@ -62,7 +62,7 @@ class CharacterReader(keras.layers.Layer):
     ) -> None:
         super().__init__(**kwargs)
         self.characters, self.width, self.units = characters, width, units
-        self.cell, self.layers, self.dropout, self.initial_scale = cell, layers, dropout, initial_scale
+        self.cell, self.dropout, self.initial_scale = cell, dropout, initial_scale
         self.begin_mark = characters + SPECIAL_IDS
         policy = self.dtype_policy
         self.embedding = FactorizedEmbedding(
@@ -112,8 +112,9 @@ class CharacterReader(keras.layers.Layer):
         return symbols
 
     def get_config(self) -> dict[str, object]:
-        names = ("characters", "width", "units", "cell", "layers", "dropout", "initial_scale")
-        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
+        names = ("characters", "width", "units", "cell", "dropout", "initial_scale")
+        values = {name: getattr(self, name) for name in names}
+        return {**super().get_config(), **values, "layers": len(self.cells)}
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
@@ -189,7 +190,7 @@ class Speller(keras.layers.Layer):
     ) -> None:
         super().__init__(**kwargs)
         self.characters, self.word_units, self.annotation_width = characters, word_units, annotation_width
-        self.units, self.character_path, self.cell, self.layers = units, character_path, cell, layers
+        self.units, self.character_path, self.cell = units, character_path, cell
         self.dropout, self.initial_scale = dropout, initial_scale
         policy = self.dtype_policy
         self.decoder = CharacterDecoder(
@@ -251,6 +252,7 @@ class Speller(keras.layers.Layer):
     def get_config(self) -> dict[str, object]:
         names = (
             *("characters", "word_units", "annotation_width", "units"),
-            *("character_path", "cell", "layers", "dropout", "initial_scale"),
+            *("character_path", "cell", "dropout", "initial_scale"),
         )
-        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
+        values = {name: getattr(self, name) for name in names}
+        return {**super().get_config(), **values, "layers": len(self.decoder.cells)}

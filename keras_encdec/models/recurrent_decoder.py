@@ -72,7 +72,7 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
 
     def build(self, previous_shape: Shape | None = None, encoded_shape: dict[str, Shape] | None = None) -> None:
         self.embedding.build((None, None))
-        for cell, width in zip(self.cells, [self.embedding_dim] + [self.units] * (self.layers - 1), strict=True):
+        for cell, width in zip(self.cells, [self.embedding_dim] + [self.units] * (len(self.cells) - 1), strict=True):
             cell.build((None, width))
         self.output_matrix.build((None, None, self.units))
         if self.summary:
@@ -109,7 +109,7 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
         return self.one_step(previous, state, projected_summary)
 
     def features(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> Tensor:
-        return self.input_dropout(state[f"hidden_{self.layers}"])
+        return self.input_dropout(state[f"hidden_{len(self.cells)}"])
 
     def weight_classes(self) -> dict[str, list[keras.Variable]]:
         classes = {f"decoder layer {number}": list(cell.weights) for number, cell in enumerate(self.cells, start=1)}
@@ -124,7 +124,7 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
         state, memory = self.start(encoded)
         projected_summary = ops.expand_dims(memory["projected_summary"], 1) if self.summary else 0
         hidden = self.all_steps(previous, state, projected_summary)
-        return self.logits(self.features(previous, {f"hidden_{self.layers}": hidden}, memory))
+        return self.logits(self.features(previous, {f"hidden_{len(self.cells)}": hidden}, memory))
 
     def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
         symbols = {

@@ -1,5 +1,7 @@
 """Base class of the encoder and the decoder of stacked recurrent layers, and how their parts are initialized."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -28,6 +30,9 @@ class RecurrentLayers(keras.layers.Layer):
         ValueError: for fewer than one layer.
     """
 
+    #: One for each layer, from the first: a cell, or in the encoder a list with a cell for each direction.
+    cells: list[Any]
+
     def __init__(
         self,
         vocabulary_size: int,
@@ -47,7 +52,6 @@ class RecurrentLayers(keras.layers.Layer):
         self.embedding_dim = embedding_dim
         self.units = units
         self.cell = cell
-        self.layers = layers
         self.summary = summary
         self.dropout = dropout
         self.initial_scale = initial_scale
@@ -64,7 +68,7 @@ class RecurrentLayers(keras.layers.Layer):
         """
         return {
             f"{part}_{layer}": TensorSpec((width,))
-            for layer in range(1, self.layers + 1)
+            for layer in range(1, len(self.cells) + 1)
             for part, width in widths.items()
         }
 
@@ -90,8 +94,9 @@ class RecurrentLayers(keras.layers.Layer):
         return [cell.project_inputs(embedded) for cell in self.first_cells]
 
     def get_config(self) -> dict[str, object]:
-        names = "vocabulary_size", "embedding_dim", "units", "cell", "layers", "summary", "dropout", "initial_scale"
-        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
+        names = "vocabulary_size", "embedding_dim", "units", "cell", "summary", "dropout", "initial_scale"
+        values = {name: getattr(self, name) for name in names}
+        return {**super().get_config(), **values, "layers": len(self.cells)}
 
 
 def recurrent_cell(cell: str, units: int, initial_scale: float, dtype: keras.DTypePolicy) -> RecurrentCell:

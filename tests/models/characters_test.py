@@ -78,6 +78,12 @@ def test_characters_may_have_their_own_dropout():
         assert [layer.dropout for layer in layers] == [expected] * 3 + [0.5]
 
 
+def test_a_summary_may_list_nested_layers():
+    lines = []
+    hybrid().summary(print_fn=lines.append, expand_nested=True)
+    assert "decoder (AttentionDecoder)" in "".join(lines)
+
+
 def test_words_are_kept_until_the_model_is_compiled_without():
     model = hybrid()
     model.compile("adam", "mean", keep_words=True)
