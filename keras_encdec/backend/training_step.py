@@ -34,12 +34,19 @@ def prepare_process_for_training() -> None:
 def portable_compile_config(config: dict[str, object]) -> dict[str, object]:
     """Changes the saved arguments of `compile` so that every backend can read them.
 
-    A model that was compiled under PyTorch names Keras's PyTorch optimizer, which no other backend can run.
+    A model that was compiled under PyTorch names Keras's PyTorch optimizers, which no other backend can run. An
+    optimizer may contain others, such as one that scales the loss.
     """
-    optimizer = config.get("optimizer")
-    if isinstance(optimizer, dict) and ".torch.optimizers." in (optimizer.get("module") or ""):
-        return {**config, "optimizer": {**optimizer, "module": "keras.optimizers"}}
-    return config
+
+    def portable(value: object) -> object:
+        if not isinstance(value, dict):
+            return value
+        ported = {name: portable(part) for name, part in value.items()}
+        if ".torch.optimizers." in str(ported.get("module")):
+            ported["module"] = "keras.optimizers"
+        return ported
+
+    return {**config, "optimizer": portable(config.get("optimizer"))}
 
 
 def sync_training_state(model: keras.Model) -> None:

@@ -68,3 +68,18 @@ def test_onednn_multiplies_in_training_and_validation_of_many_weights(weights, m
     assert bool(others) != computes  # also not for the gradients, which the recurrences compute themselves
     for mine, keras_own in zip(found, expected, strict=True):
         np.testing.assert_allclose(mine, keras_own, rtol=1e-5, atol=1e-6)
+
+
+def test_a_model_that_was_compiled_under_pytorch_has_the_optimizers_of_each_backend():
+    model = RNNEncoderDecoder(5, 5, embedding_dim=3, units=4, maxout_units=2, output_rank=2)
+    for optimizer in (keras.optimizers.Adam(), keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam())):
+        model.compile(optimizer)
+        config = model.get_compile_config()
+        saved = config["optimizer"]
+        saved = saved["config"].get("inner_optimizer", saved)
+        saved["module"] = "keras.src.backend.torch.optimizers.torch_adam"
+        again = RNNEncoderDecoder.from_config(model.get_config())
+        again.compile_from_config(config)
+        assert type(again.optimizer) is type(optimizer)
+        found = getattr(again.optimizer, "inner_optimizer", again.optimizer)
+        assert type(found) is type(keras.optimizers.Adam())
