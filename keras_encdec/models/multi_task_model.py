@@ -165,9 +165,17 @@ class MultiTaskModel(EncoderDecoder):
         """Builds an ordinary model for each task, by its name, with a copy of the task's weights."""
         return {name: self._with_weights(task) for name, task in self._parts.items()}
 
-    def compile(self, *args: Any, **arguments: Any) -> None:
-        """Configures training, see `LikelihoodModel.compile`."""
-        super().compile(*args, **arguments)
+    def compile(
+        self, optimizer: keras.optimizers.Optimizer | str | dict[str, object] = "rmsprop", *args: Any, **arguments: Any
+    ) -> None:
+        """Configures training, see `LikelihoodModel.compile`.
+
+        Raises:
+            ValueError: see there; and for an optimizer that accumulates gradients, or that consists of several.
+        """
+        optimizer = keras.optimizers.get(optimizer)
+        _check_updates_parts(getattr(optimizer, "inner_optimizer", optimizer))  # inside one that scales the loss
+        super().compile(optimizer, *args, **arguments)
         parts = {
             **{f"encoder {name}": encoder.trainable_variables for name, encoder in self.encoders.items()},
             **{f"decoder {name}": decoder.trainable_variables for name, decoder in self.decoders.items()},
@@ -256,6 +264,20 @@ def _check_sizes(tasks: Mapping[str, TaskParts]) -> None:
                     f"found {words}={getattr(task, words)} of the task {name!r}, expected {size} as in {other!r}, "
                     f"with which it shares the {side} {getattr(task, side)!r}"
                 )
+
+
+def _check_updates_parts(optimizer: keras.optimizers.Optimizer) -> None:
+    """Raises ValueError for an optimizer that cannot update some of its variables and leave the others as they are."""
+    if optimizer.gradient_accumulation_steps:
+        raise ValueError(
+            f"found gradient_accumulation_steps={optimizer.gradient_accumulation_steps}, expected none for a model of "
+            "several tasks: the update of one task would drop the accumulated gradients of another; give larger batches"
+        )
+    if hasattr(optimizer, "optimizers"):
+        raise ValueError(
+            f"found {type(optimizer).__name__}, expected one optimizer for a model of several tasks: an update of a "
+            "task changes only the weights that it uses"
+        )
 
 
 def update_parts(

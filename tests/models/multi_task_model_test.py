@@ -127,6 +127,17 @@ def test_an_update_of_one_task_changes_nothing_of_what_it_does_not_use(optimizer
     assert any((a != b).any() for a, b in zip(weights(model.encoders["en"]), english, strict=True))
 
 
+def test_optimizers_that_cannot_update_the_parts_of_one_task_are_refused():
+    """An update of one task would drop what another has accumulated: the decoder of the other would never change."""
+    model = MultiTaskModel("recurrent", SHARED_ENCODER, **SIZES)
+    accumulating = keras.optimizers.Adam(gradient_accumulation_steps=2)
+    several = keras.optimizers.MultiOptimizer(keras.optimizers.OptimizerMap(keras.optimizers.SGD()))
+    for optimizer, found in ((accumulating, "gradient_accumulation_steps=2"), (several, "MultiOptimizer")):
+        for given in (optimizer, keras.optimizers.LossScaleOptimizer(optimizer)):
+            with pytest.raises(ValueError, match=f"found {found}, expected .* model of several tasks"):
+                model.compile(given)
+
+
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="only TensorFlow compiles by shape")
 def test_a_shape_of_a_task_is_counted_before_its_step_is_compiled_and_only_once():
     """So that reports of a long first update say that it is being compiled."""
