@@ -176,7 +176,7 @@ class ProgressRecord:
     def _check_replaceable(self) -> None:
         """Checks that the file is missing, or the record of an earlier task: a wrong path must not destroy a file."""
         path = self._path
-        if not path or not exists(path):
+        if not path or not exists(path) or os.path.isdir(path):  # writing explains that a directory is no file
             return
         may_be_ours = self._is_remote or (os.path.isfile(path) and os.path.getsize(path) <= _MAX_BYTES)
         if not may_be_ours or "eta_seconds" not in read_record(path):

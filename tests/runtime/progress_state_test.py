@@ -115,6 +115,10 @@ def test_a_file_of_another_kind_is_not_overwritten(path):
     with pytest.raises(InputError, match="a file that is not a progress record"), ProgressRecord("encdec-score", path):
         pass
     assert path.read_text() == "le chat ||| the cat\n"
+    folder = path.parent
+    with pytest.raises(InputError, match="found a directory when .*; name a file"), ProgressRecord("score", folder):
+        pass
+    assert list(folder.iterdir()) == [path]
     with pytest.raises(InputError, match="is not a progress record"), ProgressRecord("encdec-score", "/dev/null"):
         pass
     with pytest.raises(InputError, match="no such file"), ProgressRecord("encdec-score", path.parent / "no" / "file"):
