@@ -112,8 +112,8 @@ class Generator:
             max_length: int. Maximum number of target words, whatever the source, instead of `max_length_factor`.
                 Defaults to `None`.
             first: int. Index of the first source in the whole input, on which samples depend. Defaults to `0`.
-            with_attention: bool. Whether to return the attention with each hypothesis, averaged over the models that
-                have attention. Defaults to `False`.
+            with_attention: bool. Whether to return the attention with each hypothesis, the weighted average over the
+                models that have attention. Defaults to `False`.
             candidates: list of int arrays, the ids that may be used in the targets of each source, in addition to the
                 special ids. Probabilities are normalized over a source's own candidates. Defaults to `None`: all ids.
             full_scores: bool. With `candidates`, whether to score the hypotheses again, with all ids, and to rank them
