@@ -36,8 +36,8 @@ COMMAND = task_command(
     ReportOptions,
     required={
         "model_dir": "Directory of a model of p(target | source), or libreoffice_en_fr, the packaged model.",
-        "output": "Folder to write: index.html, and the folders figures and tables. The files of an earlier "
-        "report in it are replaced or removed.",
+        "output": "Folder to write: index.html, and the folders figures, tables and projector. The files of an "
+        "earlier report in it are replaced or removed.",
     },
     optional={
         "phrase_table": "Moses phrase table of the model's languages, plain or gzipped. Optional.",

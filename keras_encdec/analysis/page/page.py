@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 from keras_encdec import __version__
 from keras_encdec.formats.encodings import utf8
+from keras_encdec.runtime.progress import counted
 
 
 def page(title: str, facts: Mapping[str, str | int], notices: Sequence[str], sections: Sequence["Section"]) -> bytes:
@@ -70,7 +71,8 @@ def _templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": number_text, "base64": _base64, "digest": _digest, "adaptive": adaptive}
+    environment.filters |= {"number": number_text, "counted": counted}
+    environment.filters |= {"base64": _base64, "digest": _digest, "adaptive": adaptive}
     return environment
 
 

@@ -64,6 +64,14 @@ def test_a_text_that_is_not_given_to_a_template_is_an_error():
         fill("bleu", sentences=1, drawing=Drawing(b"", b""))
 
 
+def test_numbers_of_one_are_in_the_singular():
+    assert "drew 1 target for" in fill("samples", kinds={"Phrases": []}, samples=1)
+    assert "drew 1,000 targets for" in fill("samples", kinds={"Phrases": []}, samples=1000)
+    assert "of 1 pair of the table:" in fill("lengths", pairs=1, kind="pairs of the table", drawings=[])
+    gates = fill("gates", words=3, sources=1, r=None, statistics=[], tables=[], shown=[])
+    assert "3 words of\n1 source, including" in gates
+
+
 def test_only_numbers_of_a_table_are_aligned_as_numbers():
     text = element("table", Table("caption", ["unit", "p", "word"], [[7, 0.5, "a"], [8, 1000, 2]]))
     assert re.findall(r"<th( [^>]*)>([^<]*)<", text)[:3] == [
