@@ -181,7 +181,9 @@ def read_model_config(path: pathlib.Path) -> dict[str, Json]:
         what = f"found no {CONFIG} in it" if path.is_dir() else other
         is_name = len(path.parts) == 1 and not path.exists()
         names = f", or the name of a packaged model ({', '.join(packaged_models())})" if is_name else ""
-        raise InputError(what, NOT_A_MODEL + names, "check the path", path) from None
+        # A slash makes a path of a name: "libreoffice_en_fr/".
+        remedy = "give the name without a slash" if is_name and path.name in packaged_models() else "check the path"
+        raise InputError(what, NOT_A_MODEL + names, remedy, path) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         reason = f"it has no {error}" if isinstance(error, KeyError) else error
         remedy = "copy the directory again from where it worked, or train again"

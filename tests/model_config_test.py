@@ -51,6 +51,15 @@ def test_an_unknown_name_is_an_error_that_lists_the_names():
     assert "of the package" not in str(raised.value)
 
 
+@pytest.mark.parametrize("path", [f"{STARTER}/", f"./{STARTER}"])
+def test_a_name_with_a_slash_is_a_path_and_the_error_says_so(path):
+    with pytest.raises(InputError, match=r"found no such directory.*_fr\); give the name without a slash"):
+        check_model_directory(path)
+    pathlib.Path(STARTER).mkdir()
+    with pytest.raises(InputError, match="found no config.json in it.*; check the path"):
+        check_model_directory(path)
+
+
 def test_a_name_is_found_without_keras():
     code = f"from keras_encdec.model_config import *; check_model_directory({STARTER!r}); import sys; "
     subprocess.run([sys.executable, "-c", f"{code} assert 'keras' not in sys.modules"], check=True)
