@@ -103,6 +103,29 @@ def test_dtype_policies_of_parts_are_saved():
     assert (loaded.encoder.compute_dtype, loaded.decoder.compute_dtype) == ("bfloat16", "float32")
 
 
+@pytest.mark.usefixtures("eager")
+@pytest.mark.filterwarnings("ignore:Skipping variable loading")
+def test_training_goes_on_with_frozen_layers_and_the_state_of_the_optimizer(tmp_path):
+    """As the guide says: a saved model does not keep which layers are frozen."""
+
+    def compiled(model):
+        model.decoder.embedding.trainable = False
+        model.compile(keras.optimizers.Adam(0.1))
+        return model
+
+    target = {"target": padded([[3, 4, 2], [5, 2]])}
+    model = compiled(stirred(RecurrentLanguageModel(7, **SIZES)))
+    model.train_on_batch(target)
+    model.save(tmp_path / "model.keras")
+    again = compiled(keras.saving.load_model(tmp_path / "model.keras"))
+    again.optimizer.build(again.trainable_variables)
+    again.load_weights(tmp_path / "model.keras")
+    for each in (model, again):
+        each.train_on_batch(target)
+    for weight, other in zip(model.get_weights(), again.get_weights(), strict=True):
+        np.testing.assert_allclose(weight, other, atol=1e-5)
+
+
 class CountedModel(RecurrentLanguageModel):
     """Counts how often it is traced, or run where nothing is traced."""
 
