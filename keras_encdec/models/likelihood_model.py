@@ -126,8 +126,9 @@ class LikelihoodModel(keras.Model):
             **arguments: further arguments of `keras.Model.compile`, except the loss and the metrics.
 
         Raises:
-            ValueError: for an unknown reduction, a bound that is not positive, a label smoothing out of range,
-                `keep_words` without characters, and for `loss`, `loss_weights`, `metrics` or `weighted_metrics`.
+            ValueError: without an optimizer, for an unknown reduction, a bound that is not positive, a label smoothing
+                out of range, `keep_words` without characters, and for `loss`, `loss_weights`, `metrics` or
+                `weighted_metrics`.
 
         Reference:
             - Szegedy et al., 2016 (arXiv 1512.00567), section 7: label smoothing
@@ -142,11 +143,18 @@ class LikelihoodModel(keras.Model):
             raise ValueError(f'found reduction={reduction!r}, expected "sum" or "mean"')
         if not isinstance(label_smoothing, numbers.Real) or not 0 <= label_smoothing < 1:
             raise ValueError(f"found label_smoothing={label_smoothing!r}, expected a number from 0 to below 1")
+        optimizer = keras.optimizers.get(optimizer)
+        if optimizer is None:
+            raise ValueError('found optimizer=None, expected an optimizer, or the name of one, such as "adam"')
+        self._check_optimizer(optimizer)
         self._keep_words(keep_words)
         self.reduction, self.clip_elements, self.label_smoothing = reduction, clip_elements, label_smoothing
-        super().compile(exact_clipping(keras.optimizers.get(optimizer), clip_elements), **arguments)
+        super().compile(exact_clipping(optimizer, clip_elements), **arguments)
         if norms := GradientNorms.of(self.optimizer):
             norms.keep_out_of_files(self.optimizer)  # even if Keras has wrapped it
+
+    def _check_optimizer(self, optimizer: keras.optimizers.Optimizer) -> None:
+        """Raises ValueError for an optimizer that cannot train the model, as for a model of several tasks."""
 
     def _keep_words(self, keep_words: bool) -> None:
         """Chooses the weights that are trained, see `compile`."""

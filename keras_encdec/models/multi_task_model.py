@@ -165,22 +165,31 @@ class MultiTaskModel(EncoderDecoder):
         """Builds an ordinary model for each task, by its name, with a copy of the task's weights."""
         return {name: self._with_weights(task) for name, task in self._parts.items()}
 
-    def compile(
-        self, optimizer: keras.optimizers.Optimizer | str | dict[str, object] = "rmsprop", *args: Any, **arguments: Any
-    ) -> None:
+    def compile(self, *args: Any, **arguments: Any) -> None:
         """Configures training, see `LikelihoodModel.compile`.
 
         Raises:
             ValueError: see there; and for an optimizer that accumulates gradients, or that consists of several.
         """
-        optimizer = keras.optimizers.get(optimizer)
-        _check_updates_parts(getattr(optimizer, "inner_optimizer", optimizer))  # inside one that scales the loss
-        super().compile(optimizer, *args, **arguments)
+        super().compile(*args, **arguments)
         parts = {
             **{f"encoder {name}": encoder.trainable_variables for name, encoder in self.encoders.items()},
             **{f"decoder {name}": decoder.trainable_variables for name, decoder in self.decoders.items()},
         }
         update_parts(self.optimizer, self.trainable_variables, parts, lambda: self._parts[self._task].names)
+
+    def _check_optimizer(self, optimizer: keras.optimizers.Optimizer) -> None:
+        optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # inside one that scales the loss
+        if steps := optimizer.gradient_accumulation_steps:
+            raise ValueError(
+                f"found gradient_accumulation_steps={steps}, expected none for a model of several tasks: the update of "
+                "one task would drop the accumulated gradients of another; give larger batches"
+            )
+        if hasattr(optimizer, "optimizers"):
+            raise ValueError(
+                f"found {type(optimizer).__name__}, expected one optimizer for a model of several tasks: an update of "
+                "a task changes only the weights that it uses"
+            )
 
     def make_train_function(self, force: bool = False) -> None:
         self._check_is_main_task()
@@ -264,20 +273,6 @@ def _check_sizes(tasks: Mapping[str, TaskParts]) -> None:
                     f"found {words}={getattr(task, words)} of the task {name!r}, expected {size} as in {other!r}, "
                     f"with which it shares the {side} {getattr(task, side)!r}"
                 )
-
-
-def _check_updates_parts(optimizer: keras.optimizers.Optimizer) -> None:
-    """Raises ValueError for an optimizer that cannot update some of its variables and leave the others as they are."""
-    if optimizer.gradient_accumulation_steps:
-        raise ValueError(
-            f"found gradient_accumulation_steps={optimizer.gradient_accumulation_steps}, expected none for a model of "
-            "several tasks: the update of one task would drop the accumulated gradients of another; give larger batches"
-        )
-    if hasattr(optimizer, "optimizers"):
-        raise ValueError(
-            f"found {type(optimizer).__name__}, expected one optimizer for a model of several tasks: an update of a "
-            "task changes only the weights that it uses"
-        )
 
 
 def update_parts(

@@ -142,6 +142,11 @@ def test_quantization_is_refused():
         toy().quantize("int8")
 
 
+def test_an_optimizer_is_expected():
+    with pytest.raises(ValueError, match="found optimizer=None, expected an optimizer"):
+        toy().compile(None)
+
+
 @pytest.mark.parametrize("argument", [{"loss": "mse"}, {"metrics": ["accuracy"]}, {"weighted_metrics": []}])
 def test_a_custom_loss_and_metrics_are_refused(argument):
     [name] = argument
