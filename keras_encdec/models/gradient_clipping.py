@@ -112,7 +112,7 @@ def exact_clipping(optimizer: keras.optimizers.Optimizer, elements: float | None
         the same optimizer.
 
     Raises:
-        ValueError: for a bound that is not positive.
+        ValueError: for a bound that is not positive, and for a bound with an optimizer that accumulates gradients.
 
     Reference:
         - Luong, 2016, Neural Machine Translation (thesis), section 2.3: gradient clipping
@@ -123,6 +123,11 @@ def exact_clipping(optimizer: keras.optimizers.Optimizer, elements: float | None
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         exact_clipping(optimizer.inner_optimizer, elements)  # its gradients are no longer scaled
         return optimizer
+    if elements is not None and (steps := optimizer.gradient_accumulation_steps):
+        raise ValueError(
+            f"found clip_elements={elements!r} with gradient_accumulation_steps={steps}, expected one of the two: each "
+            "gradient would be clipped before their mean is taken; give the optimizer clipvalue=, which clips the mean"
+        )
     bound = elements and elements * (optimizer.loss_scale_factor or 1)
     # The method of the class, not the one that an earlier call has set.
     vars(optimizer).pop("apply", None)

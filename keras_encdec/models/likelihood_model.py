@@ -126,9 +126,9 @@ class LikelihoodModel(keras.Model):
             **arguments: further arguments of `keras.Model.compile`, except the loss and the metrics.
 
         Raises:
-            ValueError: without an optimizer, for an unknown reduction, a bound that is not positive, a label smoothing
-                out of range, `keep_words` without characters, and for `loss`, `loss_weights`, `metrics` or
-                `weighted_metrics`.
+            ValueError: without an optimizer, for an unknown reduction, a bound that is not positive or that an
+                optimizer gets that accumulates gradients, a label smoothing out of range, `keep_words` without
+                characters, and for `loss`, `loss_weights`, `metrics` or `weighted_metrics`.
 
         Reference:
             - Szegedy et al., 2016 (arXiv 1512.00567), section 7: label smoothing

@@ -131,3 +131,7 @@ def test_other_values_are_refused():
     for bound in (0, float("nan"), "1"):
         with pytest.raises(ValueError, match=f"found clip_elements={bound!r}, expected a positive number"):
             exact_clipping(keras.optimizers.SGD(), bound)
+    accumulating = keras.optimizers.SGD(gradient_accumulation_steps=2)
+    for optimizer in (accumulating, keras.optimizers.LossScaleOptimizer(accumulating)):
+        with pytest.raises(ValueError, match="found clip_elements=0.1 with gradient_accumulation_steps=2, expected"):
+            toy().compile(optimizer, clip_elements=0.1)
