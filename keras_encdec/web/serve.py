@@ -3,6 +3,7 @@
 import asyncio
 import concurrent.futures
 import contextlib
+import http
 import ipaddress
 import logging
 import signal
@@ -219,17 +220,25 @@ class TimeLimitedProtocol(H11Protocol):
         began = self.conn.their_state is h11.SEND_BODY or self.conn.trailing_data[0]
         if began and self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             sentence = f"Found an incomplete request, expected the whole request within {REQUEST_SECONDS:g} s."
-            response = refusal(408, sentence)
-            headers = [*response.raw_headers, (b"connection", b"close")]
-            for event in (
-                h11.Response(status_code=response.status_code, headers=headers, reason=b"Request Timeout"),
-                h11.Data(data=bytes(response.body)),
-                h11.EndOfMessage(),
-            ):
-                self.transport.write(self.conn.send(event))
+            self._refuse(408, sentence)
         self._cancel_timers()
         self.transport.close()
         self.loop.call_later(MOMENT, self.transport.abort)  # in case the client does not read the response
+
+    def send_400_response(self, msg: str) -> None:
+        """See H11Protocol, which would answer in plain text."""
+        self._refuse(400, "Found a malformed request, expected HTTP/1.1 with the header Host.")
+        self.transport.close()
+
+    def _refuse(self, status: int, sentence: str) -> None:
+        response = refusal(status, sentence)
+        headers = [*response.raw_headers, (b"connection", b"close")]
+        for event in (
+            h11.Response(status_code=status, headers=headers, reason=http.HTTPStatus(status).phrase.encode()),
+            h11.Data(data=bytes(response.body)),
+            h11.EndOfMessage(),
+        ):
+            self.transport.write(self.conn.send(event))
 
     def _make_room(self) -> None:
         waiting = [

@@ -80,6 +80,15 @@ def test_slow_clients_are_closed(port, monkeypatch, kind):
     assert asked(port) == 200
 
 
+@pytest.mark.parametrize("request_", [b"GET / HTTP/1.1\r\n\r\n", b"hello\r\n\r\n"])
+def test_a_malformed_request_is_refused_as_others_are(port, request_):
+    with clients(port, 1, request_) as [client]:
+        head, _, body = heard(client).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 Bad Request") and b"content-security-policy" in head
+    assert json.loads(body) == {"error": "Found a malformed request, expected HTTP/1.1 with the header Host."}
+    assert asked(port) == 200
+
+
 def test_sending_a_few_bytes_at_a_time_does_not_extend_the_time_limit(port, monkeypatch):
     monkeypatch.setattr(serve, "REQUEST_SECONDS", 0.5)
     with clients(port, 1, HEADERS) as [slow], pytest.raises(OSError):
