@@ -31,9 +31,10 @@ def open_output(path: FilePath, keep: bool = True) -> Iterator[io.BufferedWriter
     """Opens a file for writing that appears under its name only when it is complete.
 
     The data go to a hidden file in the same directory. At the end of the `with` block the hidden file is flushed to the
-    disk and renamed. If the block raises an exception, the hidden file is removed, and an existing file at `path` stays
-    unchanged. If the process is killed, the hidden file stays until another process writes to `path`. A device, a pipe
-    and standard output are written to directly. A remote file appears by the store's own commit, or by a rename.
+    disk and renamed. It has the permissions of the file that it replaces, and its owner can always read and write it.
+    If the block raises an exception, the hidden file is removed, and an existing file at `path` stays unchanged. If the
+    process is killed, the hidden file stays until another process writes to `path`. A device, a pipe and standard
+    output are written to directly. A remote file appears by the store's own commit, or by a rename.
 
     Args:
         path: the file, or its URL; "-" means standard output. The file is compressed if its name ends in `.gz`; equal
@@ -145,9 +146,9 @@ def _local_output(path: str, keep: bool) -> Iterator[_Output]:
     final = os.path.realpath(path)
     with contextlib.ExitStack() as stack:
         with explained(path, "to write a file"):
-            mode = stat.S_IFREG
+            mode, exists = stat.S_IFREG, False
             with contextlib.suppress(FileNotFoundError):
-                mode = os.stat(path).st_mode
+                mode, exists = os.stat(path).st_mode, True
             if stat.S_ISDIR(mode) or not os.path.basename(path):
                 raise IsADirectoryError(errno.EISDIR, "Is a directory")
             temporary = None
@@ -156,6 +157,9 @@ def _local_output(path: str, keep: bool) -> Iterator[_Output]:
                 descriptor = os.dup(1)
             elif stat.S_ISREG(mode) and path != STANDARD_OUTPUT:
                 temporary, descriptor = stack.enter_context(temporary_beside(final))
+                if exists:  # what others may not read stays so
+                    with contextlib.suppress(OSError):  # a file system may know no permissions
+                        os.fchmod(descriptor, mode & 0o777 | 0o600)
             else:
                 descriptor = os.open(path if keep else os.devnull, os.O_WRONLY | os.O_CLOEXEC)
         raw = OutputFile(descriptor, path)

@@ -114,6 +114,16 @@ def test_permissions_follow_the_umask(tmp_path, mask):
     assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o666 & ~mask
 
 
+@pytest.mark.parametrize("before, after", [(0o600, 0o600), (0o664, 0o664), (0o444, 0o644)])
+def test_a_file_that_is_replaced_hands_on_its_permissions(tmp_path, before, after):
+    """So that a private file stays private."""
+    (tmp_path / "out").touch()
+    (tmp_path / "out").chmod(before)
+    with open_output(tmp_path / "out") as file:
+        file.write(b"x")
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == after
+
+
 def test_a_link_stays_a_link(tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to("folder/file")
