@@ -3,6 +3,7 @@
 import itertools
 import pathlib
 import signal
+import sys
 import time
 
 import pytest
@@ -15,6 +16,8 @@ from keras_encdec.runtime.shard_folder import ShardFolder
 from keras_encdec.runtime.sharded_job import do_missing
 
 pytest.importorskip("ray")
+if " " in sys.executable:
+    pytest.skip("Ray cannot start a Python whose path has a space", allow_module_level=True)
 HELPERS = pathlib.Path(__file__).parents[1] / "helpers"
 
 
