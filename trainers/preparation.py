@@ -24,7 +24,7 @@ from keras_encdec.trainers.reporting import TrainingReporter
 from keras_encdec.trainers.settings_checks import (
     check_same_direction,
     check_same_reading,
-    is_same_path,
+    has_same_files,
     validation_files,
 )
 from keras_encdec.trainers.training_config import TrainingConfig
@@ -63,7 +63,7 @@ def prepare_pairs(job: TrainingJob, resume: bool) -> tuple[ModelDirectory, Prepa
         check_same_reading(data, before)
         if (folder / PREPARED).exists():
             pairs = PreparedPairs(folder / PREPARED)
-            if before and before.files and not _has_same_files(data, before):
+            if before and before.files and not has_same_files(data.files, before.files):
                 reporter.prepared_before(before.files.values(), data.files.values())
             return directory, pairs
         given: tuple[Vocabulary | None, Vocabulary | None] = directory.source_vocabulary, directory.target_vocabulary
@@ -87,12 +87,6 @@ def prepare_pairs(job: TrainingJob, resume: bool) -> tuple[ModelDirectory, Prepa
         sizes["target"] = len(target)
         reporter.prepared(pairs.summary, reader.malformed, sizes, data.max_length)
     return directory or ModelDirectory(folder, source, target, data.reverse, tokenization), pairs
-
-
-def _has_same_files(data: TrainingData, before: TrainingData) -> bool:
-    return data.files.keys() == before.files.keys() and all(
-        is_same_path(path, before.files[name]) for name, path in data.files.items()
-    )
 
 
 def _character_counts(config: TrainingConfig) -> tuple[int | None, int | None]:

@@ -192,6 +192,11 @@ def is_same_path(path: str, before: str) -> bool:
     return now == then or (not is_url(then) and not exists(then) and os.path.basename(now) == os.path.basename(then))
 
 
+def has_same_files(files: Mapping[str, str], before: Mapping[str, str]) -> bool:
+    """Whether the files of pairs, by the names of their settings, are those that an earlier run recorded."""
+    return files.keys() == before.keys() and all(is_same_path(path, before[name]) for name, path in files.items())
+
+
 def _is_same_input(path: object, before: object) -> bool:
     """Whether a path leads to the file or the model that an earlier run recorded, or to a copy of it."""
     if not isinstance(path, str) or not isinstance(before, str):

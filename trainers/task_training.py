@@ -17,6 +17,7 @@ from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models import MultiTaskModel, TaskParts
 from keras_encdec.text import Tokenizer, Vocabulary
 from keras_encdec.trainers.job import TrainingJob
+from keras_encdec.trainers.settings_checks import has_same_files
 from keras_encdec.trainers.tasks import TASKS_FILE, TaskConfig, TrainingTasks
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
@@ -118,16 +119,22 @@ def prepare_tasks(job: TrainingJob, tasks: TrainingTasks, main: ModelDirectory, 
         InputError: if a file cannot be used, or a task has no pairs.
     """
     directories, pairs = {tasks.main: main}, {}
-    if not resume:
+    encoders: dict[str, Vocabulary] = {}
+    decoders: dict[str, Vocabulary] = {}
+    if not resume:  # the task folders of a run to resume have the vocabularies
         tasks.save(main.path / TASKS_FILE)
-    main_task = tasks.tasks[tasks.main]
-    encoders = _read_vocabularies(tasks.vocabularies("encoder")) | {main_task.encoder: main.source_vocabulary}
-    decoders = _read_vocabularies(tasks.vocabularies("decoder")) | {main_task.decoder: main.target_vocabulary}
+        main_task = tasks.tasks[tasks.main]
+        encoders = _read_vocabularies(tasks.vocabularies("encoder")) | {main_task.encoder: main.source_vocabulary}
+        decoders = _read_vocabularies(tasks.vocabularies("decoder")) | {main_task.decoder: main.target_vocabulary}
+    files_before = _files_before(main.path / TASKS_FILE) if resume else {}
     for name, task in tasks.others.items():
         folder = task_folder(main.path, name)
         before = ModelDirectory.load(folder, weights=False) if resume else None
         if before and (folder / PREPARED).exists():
             directory, pairs[name] = before, PreparedPairs(folder / PREPARED)
+            if name in files_before and not has_same_files(task.files, files_before[name]):
+                job.reporter.say(f"Task {name}:")
+                job.reporter.prepared_before(files_before[name].values(), task.files.values())
         else:
             job.reporter.say(f"Task {name}:")
             given = encoders.get(task.encoder), decoders.get(task.decoder)
@@ -140,6 +147,13 @@ def prepare_tasks(job: TrainingJob, tasks: TrainingTasks, main: ModelDirectory, 
         encoders.setdefault(task.encoder, directory.source_vocabulary)
         decoders.setdefault(task.decoder, directory.target_vocabulary)
     return PreparedTasks(tasks, directories, pairs)
+
+
+def _files_before(path: pathlib.Path) -> dict[str, dict[str, str]]:
+    """Returns the files that the tasks of a run to resume were prepared from; empty if they cannot be read."""
+    with contextlib.suppress(InputError):
+        return {name: task.files for name, task in TrainingTasks.load(path, check_files=False).tasks.items()}
+    return {}
 
 
 def _read_vocabularies(paths: Mapping[str, str]) -> dict[str, Vocabulary]:

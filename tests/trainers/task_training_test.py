@@ -219,6 +219,29 @@ def test_a_resumed_run_keeps_its_tasks(several, tasks_file, tmp_path):
     assert saved.tasks["copy"].text == str(tasks_file.parent / "text")
 
 
+@pytest.mark.usefixtures("eager")
+def test_a_resumed_run_reads_no_file_of_a_task_again_and_says_so(tasks_file, tmp_path):
+    files = shutil.copytree(tasks_file.parent, tmp_path / "files")
+    (files / "words").write_text("".join(f"s{i}\nt{i}\n" for i in range(5)))
+    tasks = TASKS.replace('decoder = "s"', 'decoder = "s"\ntarget_vocabulary = "words"')
+    (files / "tasks.toml").write_text(tasks)
+    train_tasks(files / "tasks.toml", tmp_path / "model", updates=1)
+    (files / "other").write_text("s1 s2\n")
+    (files / "tasks.toml").write_text(tasks.replace('text = "text"\nencoder = "s"', 'text = "other"\nencoder = "s"'))
+    _, lines = train_tasks(files / "tasks.toml", tmp_path / "model", resume=True, updates=2)
+    prepared = f"Continuing with the pairs that were prepared from {files / 'text'}, {files / 'words'}; not read: "
+    told = [f"Task copy:\n{prepared}{files / 'other'}, {files / 'words'}."]
+    assert ["\n".join(pair) for pair in itertools.pairwise(lines) if pair[0].startswith("Task")] == told
+    (files / "tasks.toml").write_text(tasks)
+    without_files = TrainingTasks.load(files / "tasks.toml", check_files=False)
+    for name in ("text", "tsv", "words", "other"):
+        (files / name).unlink()
+    lines, config = [], tiny_config(architecture="recurrent", model=MODEL, updates=3, round_updates=6)
+    data = without_files.training_data(held_out_fraction=0.05)
+    result = train(config, data, tmp_path / "model", True, TrainingReporter(lines.append), without_files)
+    assert result.updates == 3 and not any(line.startswith(("Task", "Continuing")) for line in lines)
+
+
 def test_tasks_are_drawn_in_the_proportions_of_their_ratios():
     ratios = {"fr": 1.0, "de": 0.5, "en": 0.1}
     draws = list(itertools.islice(drawn_tasks(ratios, "fr", seed=3), 4000))
