@@ -26,6 +26,7 @@ from keras_encdec.text.vocabulary import END, FIRST_WORD, PADDING, UNKNOWN
 from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.checkpoints import Checkpoints, building
 from keras_encdec.trainers.reporting import TrainingReporter, TrainingRound
+from keras_encdec.trainers.resumption import without_averages
 
 # The end of the error when sacrebleu is missing: what the user may do instead of installing it.
 BLEU_ALTERNATIVE = ", or train without --validation_bleu"
@@ -111,7 +112,7 @@ class RoundAverage(keras.callbacks.Callback):
     ) -> None:
         super().__init__()
         self._folder, self._budget, self._number = pathlib.Path(folder) / ROUNDS, budget, number
-        last_rounds = [past["updates"] for past in rounds if "averaged_rounds" not in past][-number - 1 :]
+        last_rounds = [past["updates"] for past in without_averages(rounds)][-number - 1 :]
         self.replicas = budget.replicas
         for path in self._files() if self.replicas.is_chief else ():
             if int(path.stem) not in last_rounds:
@@ -316,5 +317,6 @@ class RoundReports(keras.callbacks.Callback):
         pairs = (training_round.updates - self._updates) * training_round.pairs / training_round.updates
         rate = pairs / max(now - self._round_start, 1e-9)
         epochs = training_round.updates / self._budget.updates_per_epoch
-        self._reporter.round_ended(len(self._checkpoints.rounds), training_round, epochs, rate, left)
+        number = len(without_averages(self._checkpoints.rounds))
+        self._reporter.round_ended(number, training_round, epochs, rate, left)
         self._round_start, self._updates = now, training_round.updates

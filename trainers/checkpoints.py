@@ -21,7 +21,7 @@ from keras_encdec.pruning.pruning_masks import PruningMasks
 from keras_encdec.runtime.open_output import write_file
 from keras_encdec.runtime.progress import counted
 from keras_encdec.trainers.budget import Budget
-from keras_encdec.trainers.resumption import PARTIAL, Progress, round_sums, save_model
+from keras_encdec.trainers.resumption import PARTIAL, Progress, round_sums, save_model, without_averages
 from keras_encdec.trainers.training_files import LAST
 
 _LOCK = threading.RLock()
@@ -140,7 +140,7 @@ class Checkpoints(keras.callbacks.Callback):
     @property
     def out_of_patience(self) -> bool:
         """Whether as many rounds or updates as the patience allows have passed since the best round."""
-        rounds = [past for past in self.rounds if "averaged_rounds" not in past]
+        rounds = without_averages(self.rounds)
         if not rounds:
             return False
         best = rounds.index(self._monitor.best(rounds))

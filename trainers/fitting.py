@@ -36,7 +36,7 @@ from keras_encdec.trainers.checkpoints import (
     StoppedInRound,
 )
 from keras_encdec.trainers.job import TrainingJob
-from keras_encdec.trainers.resumption import Progress, TrainingState, round_sums
+from keras_encdec.trainers.resumption import Progress, TrainingState, round_sums, without_averages
 from keras_encdec.trainers.training_config import TrainingConfig
 
 # Name of the progress file in the model directory, and of the task in it.
@@ -143,7 +143,7 @@ def _run_rounds(
             training_stream(lambda: map(replicas.part, batches.stream(progress.updates))),
             validation_data=validation and evaluation_batches(lambda: list(map(replicas.part, validation.once()))),
             steps_per_epoch=round_updates,
-            initial_epoch=len(progress.rounds),
+            initial_epoch=len(without_averages(progress.rounds)),
             epochs=sys.maxsize,
             shuffle=False,  # the stream of batches is already in random order
             verbose=0,

@@ -96,6 +96,11 @@ class Progress:
         return json.dumps({name: value for name, value in fields.items() if name not in ("generator", "masks")})
 
 
+def without_averages(rounds: Sequence[dict[str, float]]) -> list[dict[str, float]]:
+    """Returns the rounds of training in a history, without the averages of rounds, which follow the last round."""
+    return [past for past in rounds if "averaged_rounds" not in past]
+
+
 def round_sums(model: keras.Model) -> list[keras.Variable]:
     """Returns the variables that hold the sums of a round: those of the model's metrics and of the gradients' norms."""
     norms = GradientNorms.of(model.optimizer)

@@ -118,6 +118,8 @@ def test_training_as_in_the_thesis_is_resumed_and_averages_its_last_rounds(pairs
     other = shutil.copytree(model, tmp_path / "other")
     (other / "rounds" / "999.npz").write_bytes(b"of a round that was not put on record")
     _, resumed_lines = train_tiny(data, other, resume=True, **settings)
+    # The average after the third round is no round.
+    assert next(line for line in resumed_lines if line.startswith("Round")).startswith("Round 4: 12 updates")
     history = [rounds(path) for path in (whole, other)]
     plain = [entry for entry in history[0] if "averaged_rounds" not in entry]
     updates = [entry["updates"] for entry in plain]
