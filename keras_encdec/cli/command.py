@@ -182,7 +182,7 @@ class Command:
             raise UsageError(f"{names} {'is' if len(missing) == 1 else 'are'} missing.")
         for name, item in _given_items(flag_values):
             if item == "" and flag_values[name].present:  # as from a variable of a shell that is not set
-                raise UsageError(f"found an empty --{name}, expected a name.")
+                raise UsageError(f"found an empty --{name}, expected a value.")
             # Bounds may allow inf, and no comparison refuses nan.
             if isinstance(item, float) and not math.isfinite(item):
                 raise UsageError(f"flag --{name}={item}: expected a finite number.")

@@ -54,9 +54,9 @@ class ScoreSummary(ShardedFileSummary):
         if self.malformed:
             lines = counted(self.malformed, "malformed lines")
             notices.append(f"{lines} {neutral}; a line without a field for it stays unchanged.")
-        if self.too_long:
-            lines = counted(self.too_long, "lines")
-            notices.append(f"{lines} of more than {self.max_tokens:,} tokens (max_tokens) {neutral}.")
+        if self.too_long and self.max_tokens:
+            lines, tokens = counted(self.too_long, "lines"), counted(self.max_tokens, "tokens")
+            notices.append(f"{lines} of more than {tokens} (max_tokens) {neutral}.")
         for words in self.unknown_words:
             notices += words.warnings("scores", "the language of the file, which side is which")
         return notices

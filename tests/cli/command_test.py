@@ -115,7 +115,7 @@ def test_wrong_use_is_one_sentence_and_status_2(arguments, expected):
 def test_a_flag_may_not_be_empty():
     for required in (["input"], []):
         refused = in_process(command(lambda values: None, required), "--input=")
-        fail(refused, 2, "encdec-some: found an empty --input, expected a name. encdec-some --help lists the flags.")
+        fail(refused, 2, "encdec-some: found an empty --input, expected a value. encdec-some --help lists the flags.")
 
 
 @pytest.mark.parametrize(

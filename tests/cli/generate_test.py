@@ -89,7 +89,7 @@ def test_standard_output_into_a_file_is_written_to_that_file(model, source, tmp_
         ),
         (["--replace_unknown=a.tsv", "--suppress_unknown"], ["--replace_unknown with --suppress_unknown"]),
         (["--alignments=-"], ["--alignments=- with --output=-, expected a file for one of them"]),
-        (["--replace_unknown="], ["found an empty --replace_unknown, expected a name"]),
+        (["--replace_unknown="], ["found an empty --replace_unknown, expected a value"]),
         (["--noreplace_unknown", "--dictionary=b.tsv"], ["--dictionary without --replace_unknown"]),
         (["--feature_name=LM0"], ["--feature_name with --format=text"]),
         (["--format=moses_nbest", "--feature_name=a_b|||=x"], ["--feature_name='a_b|||=x', expected a name"]),

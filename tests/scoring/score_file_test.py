@@ -1,6 +1,7 @@
 """Tests of writing copies of files with a model's scores."""
 
 import collections
+import dataclasses
 import decimal
 import gzip
 import math
@@ -222,6 +223,8 @@ def test_pairs_of_too_many_tokens_get_a_neutral_score(forward_scorer, tmp_path, 
         )
         assert (summary.lines, summary.malformed, summary.too_long) == (4, 0, 2 if max_tokens else 0)
     assert "2 lines of more than 3 tokens (max_tokens) got a neutral score." in summary.notices
+    for_one = dataclasses.replace(summary, max_tokens=1)
+    assert "2 lines of more than 1 token (max_tokens) got a neutral score." in for_one.notices
     everything, bounded = ((out / name).read_bytes().splitlines() for name in ("None", "3"))
     assert [neutral in line for line in bounded] == [False, True, True, False]
     for line in (0, 3):

@@ -213,10 +213,10 @@ def test_wrong_use_is_explained(client_command, many, out):
         (*flags, "--version=1", "--label=x"): "found --version and --label, expected one of them.",
         (*flags, "--token_scores"): "found --token_scores with --format=phrase_table",
         (*flags, f"--output={many}"): "found one file for two purposes",
-        (*flags, "--label="): "found an empty --label, expected a name.",
-        ("--health", "--model_name="): "found an empty --model_name, expected a name.",
+        (*flags, "--label="): "found an empty --label, expected a value.",
+        ("--health", "--model_name="): "found an empty --model_name, expected a value.",
         (*flags, "--server=localhost"): "found --server=localhost, expected host:port",
-        ("--health", "--server="): "found an empty --server, expected a name.",
+        ("--health", "--server="): "found an empty --server, expected a value.",
         (*flags, "--in_flight=0"): "in_flight",
     }.items():
         fail(client_command(*given), 2, sentence, "encdec-client --help lists the flags.")
