@@ -169,7 +169,8 @@ class MultiTaskModel(EncoderDecoder):
         """Configures training, see `LikelihoodModel.compile`.
 
         Raises:
-            ValueError: see there; and for an optimizer that accumulates gradients, or that consists of several.
+            ValueError: see there; and for an optimizer that accumulates gradients, that overwrites weights with their
+                averages while it trains, or that consists of several.
         """
         super().compile(*args, **arguments)
         parts = {
@@ -184,6 +185,11 @@ class MultiTaskModel(EncoderDecoder):
             raise ValueError(
                 f"found gradient_accumulation_steps={steps}, expected none for a model of several tasks: the update of "
                 "one task would drop the accumulated gradients of another; give larger batches"
+            )
+        if optimizer.use_ema and (steps := optimizer.ema_overwrite_frequency):
+            raise ValueError(
+                f"found ema_overwrite_frequency={steps}, expected none for a model of several tasks: the updates of "
+                "one task would overwrite the weights of another; leave it out, and fit uses the averages at its end"
             )
         if hasattr(optimizer, "optimizers"):
             raise ValueError(

@@ -128,11 +128,16 @@ def test_an_update_of_one_task_changes_nothing_of_what_it_does_not_use(optimizer
 
 
 def test_optimizers_that_cannot_update_the_parts_of_one_task_are_refused():
-    """An update of one task would drop what another has accumulated: the decoder of the other would never change."""
+    """An update of one task would drop what another has accumulated, or overwrite weights that it does not use."""
     model = MultiTaskModel("recurrent", SHARED_ENCODER, **SIZES)
     accumulating = keras.optimizers.Adam(gradient_accumulation_steps=2)
+    overwriting = keras.optimizers.SGD(use_ema=True, ema_overwrite_frequency=3)
     several = keras.optimizers.MultiOptimizer(keras.optimizers.OptimizerMap(keras.optimizers.SGD()))
-    for optimizer, found in ((accumulating, "gradient_accumulation_steps=2"), (several, "MultiOptimizer")):
+    for optimizer, found in (
+        (accumulating, "gradient_accumulation_steps=2"),
+        (overwriting, "ema_overwrite_frequency=3"),
+        (several, "MultiOptimizer"),
+    ):
         for given in (optimizer, keras.optimizers.LossScaleOptimizer(optimizer)):
             with pytest.raises(ValueError, match=f"found {found}, expected .* model of several tasks"):
                 model.compile(given)
