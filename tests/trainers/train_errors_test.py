@@ -113,7 +113,7 @@ def test_validation_pairs_that_are_left_out_are_reported(tsv, tmp_path):
     )
     held_out.write_text(f"{long}s1\tt1\ns2\t\nno tab\n")
     data = tsv.replace(validation=(str(held_out),), on_error="keep")
-    said = "left out: {} longer than {} words, 1 with an empty side, 1 malformed."
+    said = "left out: {} longer than {:,} words, 1 with an empty side, 1 malformed."
     _, lines = train_tiny(data, tmp_path / "m", updates=1)
     assert f"To validate on: 1 unique of 3; {said.format(1, 1000)}" in lines
     _, lines = train_tiny(data.replace(max_length=1001), tmp_path / "long", updates=1)
