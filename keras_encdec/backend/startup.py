@@ -159,6 +159,8 @@ def keep_compiled_programs() -> None:
     if os.environ.get(CACHE_SWITCH) == "0" or chosen:
         return
     folder = cache_folder()
+    if folder is None:
+        return
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
     if not os.access(folder, os.W_OK):
@@ -185,11 +187,16 @@ def _remove_oldest(folder: pathlib.Path, max_bytes: int) -> None:
                 path.unlink()
 
 
-def cache_folder() -> pathlib.Path:
-    """Returns the cache folder for the backend, its version and this processor, in `XDG_CACHE_HOME` or `~/.cache`."""
+def cache_folder() -> pathlib.Path | None:
+    """Returns the cache folder for the backend, its version and this processor, in `XDG_CACHE_HOME` or `~/.cache`.
+
+    Returns `None` for a user without a home directory.
+    """
     root = pathlib.Path(os.environ.get("XDG_CACHE_HOME", ""))
     if not root.is_absolute():  # the specification of the variable says to ignore it
-        root = pathlib.Path.home() / ".cache"
+        root = pathlib.Path(os.path.expanduser("~/.cache"))
+        if not root.is_absolute():
+            return None
     try:
         text = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
         processor = " ".join(sorted(set(re.findall(r"^(?:flags|Features)\s*:.*$", text, re.MULTILINE))))
@@ -231,8 +238,12 @@ def lean_imports() -> Iterator[None]:
 
 
 def settings_file() -> pathlib.Path:
-    """Returns the path of Keras's settings file, in `KERAS_HOME` or `~/.keras`."""
-    return pathlib.Path(os.environ.get("KERAS_HOME") or pathlib.Path.home() / ".keras").expanduser() / "keras.json"
+    """Returns the path of Keras's settings file: in `KERAS_HOME`, `~/.keras`, or `/tmp/.keras` if ~ is not writable."""
+    folder = os.environ.get("KERAS_HOME")
+    if folder is None:
+        home = os.path.expanduser("~")
+        folder = os.path.join(home if os.access(home, os.W_OK) else "/tmp", ".keras")
+    return pathlib.Path(os.path.expanduser(os.path.join(folder, "keras.json")))
 
 
 def configured_backend() -> str:

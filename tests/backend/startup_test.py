@@ -7,6 +7,7 @@ import operator
 import os
 import pickle
 import re
+import runpy
 import subprocess
 import sys
 import types
@@ -21,6 +22,7 @@ from keras_encdec.backend.startup import (
     configured_backend,
     keep_compiled_programs,
     lean_imports,
+    settings_file,
 )
 
 SCRIPT = """
@@ -120,6 +122,23 @@ def test_the_backend_is_that_of_keras(monkeypatch, tmp_path):
         assert configured_backend() == expected
     monkeypatch.setenv("KERAS_BACKEND", "torch")
     assert configured_backend() == "torch"
+
+
+@pytest.mark.parametrize("home", ["/no/such/home", "", None])
+def test_the_settings_are_those_of_keras_without_a_home_directory(home, monkeypatch):
+    """As for the user of a service, or of a container that runs with any user id."""
+    for name in ("HOME", "KERAS_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    if home is not None:
+        monkeypatch.setenv("HOME", home)
+    else:  # and the user has no entry in /etc/passwd
+        monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+        assert cache_folder() is None
+        keep_compiled_programs()
+    from keras.src.backend import config
+
+    monkeypatch.setattr(os, "makedirs", lambda path: None)
+    assert str(settings_file()) == runpy.run_path(config.__file__)["_config_path"]
 
 
 @pytest.mark.parametrize(
