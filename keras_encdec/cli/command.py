@@ -139,7 +139,8 @@ class Command:
         """Returns the text of `--help`: description, usage, example, flags and guide."""
         module = self.module or self.work.__module__
         usage = " ".join([self.name, *(f"--{name}={name.upper()}" for name in self.required), "[flags]"])
-        parts = [f"{sys.modules[module].__doc__}".strip(), f"usage: {usage}"]
+        description = sys.modules[module].__doc__ or ""  # python -OO removes it
+        parts = [*filter(None, [description.strip()]), f"usage: {usage}"]
         if self.example:
             lines = textwrap.wrap(self.example, 76, subsequent_indent="    ", break_on_hyphens=False)
             parts.append("example:\n  " + " \\\n  ".join(lines))

@@ -180,6 +180,11 @@ def test_help_shows_the_description_and_the_flags_of_the_command():
     assert in_process(command(lambda values: 1 / 0), "--version").stdout.startswith("encdec-some (keras-encdec ")
 
 
+def test_help_has_no_description_where_python_removes_docstrings(monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "__doc__", None)
+    assert in_process(command(lambda values: 0), "--help").stdout.startswith("usage: encdec-some [flags]\n")
+
+
 def test_a_warning_of_the_package_is_one_sentence():
     def work(flag_values):
         warnings.warn("float16 gains nothing here; compute in float32.", EncdecWarning, stacklevel=1)
