@@ -27,6 +27,8 @@ _COMMITTING = ("s3", "s3a", "gs", "gcs")
 # Options of a store's library. Google's client compares the MD5 checksum after an upload; Amazon's sends a checksum
 # with each request, which the store compares.
 _OPTIONS: dict[str, dict[str, object]] = {name: {"consistency": "md5"} for name in ("gs", "gcs")}
+# Protocols whose libraries the extra `remote` installs.
+_IN_EXTRA = ("s3", "s3a", "gs", "gcs", "hf", "http", "https")
 # Number of bytes to fetch at once.
 _READ_BLOCK = 1 << 23
 _NO_CREDENTIALS = {"NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "RefreshError"}
@@ -243,8 +245,12 @@ def _store(url: str) -> "tuple[fsspec.AbstractFileSystem, str]":
         # Listings are not cached, so that files written by other processes are seen.
         return fsspec.core.url_to_fs(url, use_listings_cache=False, **_OPTIONS.get(protocol, {}))
     except ImportError as error:
-        needed = {"hdfs": "pyarrow and the client library of Hadoop"}.get(protocol, f"{error.name or error}")
-        install = "install them" if protocol == "hdfs" else 'pip install "keras-encdec[remote]"'
+        # fsspec wraps the error of its import in one of its own, which has a sentence in place of the name.
+        needed = error.name or getattr(error.__cause__, "name", None) or f"{error}"
+        extra = needed == "fsspec" or protocol in _IN_EXTRA
+        install = 'pip install "keras-encdec[remote]"' if extra else f"pip install {needed}"
+        if protocol == "hdfs":
+            needed, install = "pyarrow and the client library of Hadoop", "install them"
         raise ImportError(f"{url}: {protocol}:// needs {needed}, which is not installed: {install}.") from error
     except ValueError as error:
         known = "expected s3, gs, hdfs, hf, https or file"

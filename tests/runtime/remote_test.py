@@ -56,6 +56,24 @@ def test_a_written_file_can_be_read(store, tmp_path, place, name):  # noqa: F811
     assert file_checksum(url) == file_checksum(tmp_path / f"local{name}"), "the same bytes as in a local file"
 
 
+@pytest.mark.parametrize(
+    ("protocol", "library", "install"),
+    [
+        ("s3", "s3fs", '"keras-encdec[remote]"'),
+        ("gs", "gcsfs", '"keras-encdec[remote]"'),
+        ("hf", "huggingface_hub", '"keras-encdec[remote]"'),
+        ("az", "adlfs", "adlfs"),  # which the extra does not install
+    ],
+)
+def test_a_missing_library_of_a_store_is_named_with_how_to_install_it(protocol, library, install, monkeypatch):
+    monkeypatch.setitem(sys.modules, library, None)
+    monkeypatch.delitem(importlib.import_module("fsspec.registry")._registry, protocol, raising=False)
+    with pytest.raises(ImportError) as raised:
+        check_readable(f"{protocol}://place/text")
+    needed = f"needs {library}, which is not installed: pip install {install}."
+    assert str(raised.value) == f"{protocol}://place/text: {protocol}:// {needed}"
+
+
 @pytest.mark.parametrize("root", ["memory://", "memory:///"])
 def test_a_file_in_the_root_of_a_store_leaves_nothing_on_this_machine(tmp_path, monkeypatch, root):
     monkeypatch.chdir(tmp_path)
