@@ -225,7 +225,8 @@ def probe_backend(backend: str) -> BackendProbe:
         BackendProbe, even if the backend cannot be imported, crashes, or does not end.
     """
     command = [sys.executable, "-c", _START.format(__name__), json.dumps(sys.path)]
-    environment = {"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ, "KERAS_BACKEND": backend}
+    # The libraries' warnings are no findings: commands hide them, even where PYTHONWARNINGS=error makes them errors.
+    environment = {"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ, "KERAS_BACKEND": backend, "PYTHONWARNINGS": "ignore"}
     try:
         done = subprocess.run(command, env=environment, capture_output=True, timeout=_TIMEOUT)
         output, failure = done.stdout, _failure(done)

@@ -28,6 +28,12 @@ def test_a_backend_that_works_is_measured():
     assert rows["float32"].endswith(" GFLOP/s") and rows["bfloat16"].endswith(" times the speed of float32")
 
 
+def test_a_warning_of_a_library_is_no_problem(library, monkeypatch):
+    library("jax", "import warnings\nwarnings.warn('renamed', DeprecationWarning)\nimport sys\nsys.exit(3)")
+    monkeypatch.setenv("PYTHONWARNINGS", "error")
+    assert "(it ended with status 3)" in probe_backend("jax").problems[0]
+
+
 @pytest.mark.parametrize(
     "code, reason",
     [
