@@ -7,6 +7,7 @@ import os
 import pickle
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -54,7 +55,8 @@ class RayActors:
         """See `Engine`.
 
         Raises:
-            InputError: also if there is no cluster at the address, or the cluster is too small for an actor.
+            InputError: also if there is no cluster at the address, if the cluster is too small for an actor, or if Ray
+                cannot start on this machine because Python's path has a space.
         """
         import ray
 
@@ -76,6 +78,12 @@ class RayActors:
     def _connect(self) -> None:
         import ray
 
+        if not self._address and " " in sys.executable:  # its workers would never start
+            raise InputError(
+                f"found Python at {sys.executable}",
+                "expected a path without spaces, for Ray to start workers on this machine",
+                "install the package under another path, or give --processes without --engine=ray",
+            )
         handler = signal.getsignal(signal.SIGTERM)
         try:
             if self._address and ":" in self._address:  # Ray itself would try to connect for minutes

@@ -110,3 +110,9 @@ def test_a_missing_cluster_or_gpu_is_named(cluster):
         list(RayActors(1, "127.0.0.1:1").run(Uppercase("deaths"), shards()))
     with pytest.raises(InputError, match="found a Ray cluster of . processors and 0 GPUs, expected at least 1 and 1"):
         list(RayActors(None, cluster.address, num_gpus=1).run(Uppercase("deaths"), shards()))
+
+
+def test_a_python_that_ray_cannot_start_is_reported(monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/my files/python")
+    with pytest.raises(InputError, match=r"^found Python at /my files/python, expected a path without spaces"):
+        next(RayActors(1).run(Uppercase(None), iter([])))
