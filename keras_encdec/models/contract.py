@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_encdec.backend.gradients import product
-from keras_encdec.backend.operations import matmul, take_rows
+from keras_encdec.backend.operations import in_row_order, matmul, take_rows
 from keras_encdec.backend.types import Encoded, Memory, Shape, State, Tensor
 from keras_encdec.errors import not_defined
 from keras_encdec.layers.recurrence import run_recurrence
@@ -269,9 +269,12 @@ class Decoder(ModelSide):
             may not follow.
         """
         matrix, bias = map(ops.convert_to_tensor, self.output_weights)
-        # Rows of the transposed matrix are copied whole. The copy is transposed once, not at every step.
+        # Rows of the transposed matrix are copied whole. The copy is transposed once, not at every step. A second copy
+        # pays only where several sources share it.
         columns = ops.transpose(ops.take(ops.transpose(matrix), words, axis=0), (0, 2, 1))
         groups, width = ops.shape(words)
+        if groups < ops.shape(allowed)[0]:
+            columns = in_row_order(columns)
         biases = ops.where(ops.reshape(allowed, (groups, -1, width)), ops.take(bias, words, axis=0)[:, None], -np.inf)
         return {"matrix": columns, "bias": ops.reshape(biases, (-1, width))}
 
