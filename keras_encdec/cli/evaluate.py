@@ -46,7 +46,8 @@ def _evaluate_alignments(aligned: Arguments, arguments: Arguments, options: Eval
     given = [flag for flag in ("references", "systems", "baseline", "metrics") if arguments[flag]]
     if given := given + options.replace(encoding=None).changed():
         flag = COMMAND_FLAGS.get(given[0], given[0])
-        raise UsageError(f"found --{flag} with --alignments, which are evaluated alone; drop one of the two.")
+        alignments = next(name for name in aligned if aligned[name])
+        raise UsageError(f"found --{flag} with --{alignments}: alignments are evaluated alone; drop one of the two.")
     for name in ("alignments", "reference_alignments"):
         if not aligned[name]:
             raise UsageError(f"found no --{name}, expected --alignments with --reference_alignments.")

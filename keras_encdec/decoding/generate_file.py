@@ -65,7 +65,7 @@ class GenerationSummary(ShardedFileSummary):
         if self.empty > self.lines / 2:
             notices.append(
                 f"warning: most targets are empty ({self.empty:,} of {self.lines:,}), because the model finds their "
-                "end most probable; train it longer, or favour longer targets with a beam and --length_penalty."
+                "end most probable; train it longer, or favour longer targets with a beam and more --length_penalty."
             )
         return notices
 

@@ -84,7 +84,7 @@ class GenerationOptions(
         None,
         "Maximum target length in words, whatever the source. Default: set by the maximum length per source word; 50 "
         "for a language model.",
-        minimum=0,
+        minimum=1,
     )
     character_beam: int | None = hyperparameter(
         None,

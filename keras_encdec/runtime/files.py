@@ -261,10 +261,13 @@ def check_folder(path: FilePath) -> None:
         path: the folder, or its URL, which is not checked.
 
     Raises:
-        InputError: if it or a folder above it is a file, or the nearest existing folder may not be written to.
+        InputError: if it is "-", or it or a folder above it is a file, or the nearest existing folder may not be
+            written to.
     """
     if is_url(path):
         return
+    if path == STANDARD_STREAM:
+        raise InputError("found standard output", "expected a directory", "name it ./- if this is its name", path)
     with explained(path, "to make a directory"):
         folder = os.path.realpath(path)
         if os.path.isfile(folder):

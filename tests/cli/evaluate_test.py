@@ -64,7 +64,9 @@ def test_alignments_are_evaluated_alone(files):
     fail(
         in_process(COMMAND, *flags, f"--reference={files}/ref"),
         2,
-        "found --reference with --alignments, which are evaluated alone",
+        "found --reference with --alignments: alignments are evaluated alone",
     )
+    possible = f"--possible_alignments={files}/more"
+    fail(in_process(COMMAND, possible, f"--reference={files}/ref"), 2, "found --reference with --possible_alignments:")
     fail(in_process(COMMAND, *flags, "--unescape", "--trials=9"), 2, "found --unescape with --alignments")
     fail(in_process(COMMAND, *flags, flags[0]), 2, "--alignments: found the name ours twice")

@@ -79,6 +79,7 @@ def test_standard_output_into_a_file_is_written_to_that_file(model, source, tmp_
         (["--model_weight=inf"], ["--model_weight=inf: expected a finite number"]),
         (["--average=geometric"], ["--average with one --model_dir, expected several"]),
         (["--max_length_factor=inf"], ["--max_length_factor=inf: expected a number, 0 or more"]),
+        (["--max_length=0"], ["--max_length=0: expected a whole number, 1 or more"]),
         (["--length_penalty=nan"], ["length_penalty=nan: expected a number"]),
         (["--top=2", "--format=tsv"], ["--top with --mode=beam, expected it with --mode=sample"]),
         (["--dtype=float16"], ["--dtype=float16: expected one of float32, bfloat16"]),

@@ -12,7 +12,14 @@ from close_texts import assert_close_texts
 from hybrid_toys import hybrid
 
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.decoding import BeamSampler, GreedySampler, RandomSampler, TextGenerator, generate_file
+from keras_encdec.decoding import (
+    BeamSampler,
+    GreedySampler,
+    RandomSampler,
+    TextGenerator,
+    generate_file,
+    search_batches,
+)
 from keras_encdec.decoding.text_generator import UnknownReplacement
 from keras_encdec.errors import InputError
 from keras_encdec.formats import escape
@@ -381,8 +388,9 @@ def test_a_summary_says_how_many_words_of_the_input_are_unknown(generator, sourc
 
 
 @pytest.mark.parametrize("shards", [{}, {"shard_lines": 1}])
-def test_a_summary_warns_of_empty_targets(generator, source, tmp_path, shards):
-    summary = generate_file(generator, source, tmp_path / "out", "greedy", max_length=0, **shards)
+def test_a_summary_warns_of_empty_targets(generator, source, tmp_path, monkeypatch, shards):
+    monkeypatch.setattr(search_batches, "target_limit", lambda *_: 1)
+    summary = generate_file(generator, source, tmp_path / "out", "greedy", **shards)
     assert summary.empty == 4, "the empty source does not count"
     assert summary.notices[-1].startswith("warning: most targets are empty (4 of 5), because the model finds their end")
 

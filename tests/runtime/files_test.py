@@ -44,3 +44,10 @@ def test_a_path_with_a_nul_character_is_an_error_that_says_so(use):
     for path in ("folder/a\0b", pathlib.Path("folder/a\0b")):
         with pytest.raises(ConfigurationError, match=r"found a NUL character in the path 'folder/a\\x00b', expected"):
             use(path)
+
+
+def test_a_folder_cannot_be_standard_output(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    check_folder("./-")
+    with pytest.raises(InputError, match=r"^-: found standard output, expected a directory; name it \./- if this is"):
+        check_folder("-")
