@@ -142,7 +142,7 @@ def create_app(
         handler = functools.partial(_respond, explorer, computations, endpoint)
         return Route(endpoint.path, checked(handler), methods=["POST"])
 
-    return Starlette(
+    app = Starlette(
         routes=[
             Route("/", page),
             Route("/openapi.json", checked(description)),
@@ -153,6 +153,8 @@ def create_app(
         middleware=[Middleware(ResponseHeaders)],
         exception_handlers={HTTPException: _refused, Exception: _failed},
     )
+    app.router.redirect_slashes = False  # a redirect would have no JSON
+    return app
 
 
 async def _respond(explorer: Explorer, computations: Computations, endpoint: Endpoint, request: Request) -> Response:

@@ -217,6 +217,7 @@ def test_requests_of_other_kinds_are_refused(asked, explorers):
     refused(text, 415, "'text/plain', expected application/json")
     refused(asked("/api/translate"), 405, "GET", "expected POST")
     refused(asked("/none"), 404, "/none")
+    refused(asked("/api/translate/"), 404, "Found no page at /api/translate/")
     refused(asked("/page/../app.py"), 404)
     refused(asked("/api/model", headers={"Host": "evil.example"}), 400, "'evil.example'", "127.0.0.1")
     assert asked("/api/model", headers={"Host": "127.0.0.1:9"}).status_code == 200
