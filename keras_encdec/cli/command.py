@@ -225,6 +225,9 @@ class Command:
                 return self._fail(f"{sentence}. {self.name} --help lists the flags.", 2)
             case UsageError():
                 return self._fail(f"{error} {self.name} --help lists the flags.", 2)
+            case ModuleNotFoundError():  # the package itself raises ImportError, with a sentence
+                sentence = f"a library is not installed ({error}); install keras-encdec again with its libraries."
+                return self._fail(sentence, 1)
             case InputError() | ImportError():
                 return self._fail(str(error), 1)
             case BrokenPipeError() if reader_closed_pipe(error):

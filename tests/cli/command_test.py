@@ -126,6 +126,7 @@ def test_a_flag_may_not_be_empty():
         (InputError("found a", "expected b", "do c", "table.gz", 7), 1, "encdec-some: table.gz, line 7: found a, exp"),
         (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "out.gz"), 1, "out.gz: No space left on device; free space"),
         (ImportError("install tensorflow_text."), 1, "encdec-some: install tensorflow_text."),
+        (ModuleNotFoundError("No module named 'h5py'"), 1, "(No module named 'h5py'); install keras-encdec again"),
         (KeyboardInterrupt(), 130, "encdec-some: interrupted; no unfinished output is left."),
         (SystemExit("found no usable backend."), 1, "found no usable backend."),
     ],
