@@ -35,6 +35,8 @@ _OTHER_COMPRESSION = {
 _LONGEST_MAGIC = max(map(len, _OTHER_COMPRESSION))
 # How text in UTF-16 begins: with a byte-order mark, or with characters of ASCII in two bytes each.
 _UTF16 = re.compile(rb"(\xff\xfe|\xfe\xff)|((?:[\t\r\n -~]\0){4})|((?:\0[\t\r\n -~]){4})")
+# A carriage return in the middle of text; several may end it.
+_CARRIAGE_RETURNS = re.compile(rb"\r[^\r]")
 _UTF16_NAMES = {1: "utf-16", 2: "utf-16le", 3: "utf-16be"}
 
 
@@ -64,9 +66,10 @@ class InputLines:
         ended_with_newline: bool. Whether the last line had a line feed; `None` until all lines are read.
 
     Raises:
-        InputError: from the constructor, if the file is missing, a directory, unreadable, empty, in UTF-16, compressed
-            twice or by a program other than gzip, or is standard input that another InputLines is reading; during
-            iteration, if compressed data are truncated or corrupt, with the number of the line where they break off.
+        InputError: from the constructor, if the file is missing, a directory, unreadable, empty, in UTF-16, without
+            line feeds between its lines, compressed twice or by a program other than gzip, or is standard input that
+            another InputLines is reading; during iteration, if compressed data are truncated or corrupt, with the
+            number of the line where they break off.
 
     Example:
 
@@ -146,6 +149,9 @@ class InputLines:
             if utf16 := _UTF16.match(self._block):
                 remedy = f"convert the file: iconv -f {_UTF16_NAMES[utf16.lastindex or 1]} -t utf-8 FILE"
                 raise InputError("found text in UTF-16", "expected UTF-8", remedy, path=path)
+            if b"\n" not in self._block and _CARRIAGE_RETURNS.search(self._block):
+                found, remedy = "found lines that carriage returns separate", "convert the file: tr '\\r' '\\n' <FILE"
+                raise InputError(found, "expected line feeds", remedy, path=path)
         except InputError:
             file.close()
             raise

@@ -157,7 +157,7 @@ def test_malformed_lines_are_kept_on_request(tmp_path):
 )
 def test_every_line_gives_one_record(tmp_path_factory, lines, encoding, newline, gzipped):
     path = tmp_path_factory.getbasetemp() / "random list"
-    data = b"\n".join(lines) + b"\n" * (newline or lines[-1] == b"")
+    data = b"\n".join(lines) + b"\n" * (newline or lines[-1] == b"" or b"\r" in lines[0])
     path.write_bytes(gzip.compress(data, 1) if gzipped else data)
     with NBestReader(path, encoding=encoding, on_error="keep") as reader:
         records = list(reader)

@@ -144,7 +144,7 @@ def test_empty_phrases_and_many_fields_are_not_malformed(tmp_path):
 )
 def test_every_line_gives_one_record(tmp_path_factory, lines, encoding, newline):
     path = tmp_path_factory.getbasetemp() / "random table"
-    path.write_bytes(b"\n".join(lines) + b"\n" * (newline or lines[-1] == b""))
+    path.write_bytes(b"\n".join(lines) + b"\n" * (newline or lines[-1] == b"" or b"\r" in lines[0]))
     with PhraseTableReader(path, encoding=encoding, on_error="keep") as reader:
         records = list(reader)
     assert [record.raw for record in records] == lines
