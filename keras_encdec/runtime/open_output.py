@@ -58,7 +58,8 @@ def open_output(path: FilePath, keep: bool = True) -> Iterator[io.BufferedWriter
 def open_outputs(paths: Iterable[FilePath], keep: bool = True) -> Iterator[list[io.BufferedWriter]]:
     """Opens several files for writing as `open_output` does; none of them appears before all are on the disk.
 
-    A remote file may be uploaded only as it appears.
+    A remote file may be uploaded only as it appears. The first file appears last: if it is there, so are the others,
+    even if the process was killed.
 
     Args:
         paths: the files, or their URLs.
@@ -76,7 +77,7 @@ def open_outputs(paths: Iterable[FilePath], keep: bool = True) -> Iterator[list[
         yield [output.writer for output in outputs]
         for output in outputs:
             output.complete()
-        for output in outputs:
+        for output in reversed(outputs):
             output.appear()
 
 

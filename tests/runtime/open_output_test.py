@@ -210,6 +210,15 @@ def test_no_output_appears_if_the_disk_is_full_for_another(small_disk, tmp_path,
     assert os.listdir(small_disk) == ["other"] and first.read_bytes() == b"as it was" and not last.exists()
 
 
+def test_the_first_output_appears_last(tmp_path, monkeypatch):
+    """So if it is there, so are the others, even after a kill between two of them."""
+    appeared = []
+    monkeypatch.setattr(os, "replace", lambda temporary, final: appeared.append(os.path.basename(final)))
+    with open_outputs([tmp_path / "scored", tmp_path / "alignments"]):
+        assert not appeared
+    assert appeared == ["alignments", "scored"]
+
+
 def test_a_full_device_is_reported():
     if not os.path.exists("/dev/full"):
         pytest.skip("this system has no /dev/full")
