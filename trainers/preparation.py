@@ -1,7 +1,6 @@
 """Prepares the pairs to train and validate on."""
 
 import contextlib
-import math
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_encdec.configuration import product_rounded_up
 from keras_encdec.data import Batches, PreparedPairs, open_pairs, prepare
 from keras_encdec.data.pairs import open_aligned_pairs
 from keras_encdec.errors import EncdecWarning, InputError
@@ -168,7 +168,8 @@ def validation_batches(
         folder = directory.path / VALIDATION
         held_out = _prepared_validation(config, data, directory, reporter) if reporter else PreparedPairs(folder)
         return Batches(held_out, config.batch_size), range(len(pairs))
-    held_out_pairs = min(data.held_out_pairs, math.ceil(data.held_out_fraction * len(pairs)), len(pairs) - 1)
+    share = int(product_rounded_up(data.held_out_fraction, len(pairs)))
+    held_out_pairs = min(data.held_out_pairs, share, len(pairs) - 1)
     if held_out_pairs <= 0:
         return None, range(len(pairs))
     # The pairs are in random order on disk: the first pairs are a random sample.

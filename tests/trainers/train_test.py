@@ -19,7 +19,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory, load_model
 from keras_encdec.scoring import TextScorer
 from keras_encdec.trainers import TrainingConfig, TrainingData, TrainingReporter, TrainingRound, train
-from keras_encdec.trainers.preparation import unigram_perplexity
+from keras_encdec.trainers.preparation import unigram_perplexity, validation_batches
 
 
 def test_a_run_reports_its_data_rounds_and_result(trained):
@@ -150,6 +150,14 @@ def test_the_seed_determines_the_training(training_files, trained, tmp_path, req
     for value in ("perplexity", "val_perplexity"):
         assert same[value] == pytest.approx(first[value], rel=1e-4)
         assert abs(other[value] - first[value]) > 1e-3
+
+
+def test_the_share_of_the_pairs_held_out_is_exact(trained, tsv):
+    path = trained[0].model_dir
+    pairs, directory = PreparedPairs(path / "prepared"), ModelDirectory.open(path)
+    data = tsv.replace(held_out_fraction=0.07)  # 0.07 * 400 is a little more than 28
+    _, indices = validation_batches(TrainingConfig(updates=1), data, directory, pairs)
+    assert indices == range(28, 400)
 
 
 @pytest.mark.usefixtures("eager")
