@@ -131,7 +131,7 @@ SHOWN_LETTERS = 16
 
 def draw_gates(gates: PhraseGates, order: np.ndarray) -> Figure:
     """Draws the update and reset gates over a phrase as heat maps; `order` lists the units from top to bottom."""
-    figure = Figure(figsize=(4.4, 3.9), layout="constrained")
+    figure = Figure(figsize=(max(4.4, 0.32 * len(gates.words) + 1.8), 3.9), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     for axes, values, title in ((left, gates.update, "update gate z"), (right, gates.reset, "reset gate r")):
         image = axes.imshow(values.T[order], aspect="auto", cmap=COLOUR_MAP, vmin=0, vmax=1, interpolation="nearest")

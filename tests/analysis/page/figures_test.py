@@ -56,6 +56,16 @@ def test_characters_that_the_font_lacks_are_drawn_with_another_or_named():
     assert "in place of 2 characters, b and c, because" in notices[1]
 
 
+@pytest.mark.parametrize("words", [3, 12, 40])
+def test_the_words_of_a_long_sentence_do_not_cover_one_another(words):
+    values = np.zeros((words + 1, 4))
+    figure = draw_gates(PhraseGates([*["word"] * words, "(end)"], values, values), np.arange(4))
+    figure.draw_without_rendering()
+    for axes in figure.axes[:2]:
+        first, second = (axes.transData.transform((x, 0))[0] for x in (0, 1))
+        assert second - first > 10.4 / 72 * figure.dpi, "9 points, rotated by 60 degrees"
+
+
 def test_axes_are_named_with_their_units():
     pairs = [TablePair("s", "t", 0.5, 1), TablePair("s", "u", 0.25, 1)]
     axes = draw_scores(ScoreComparison.of(pairs, np.array([-1.0, -2.0]))).axes[0]
