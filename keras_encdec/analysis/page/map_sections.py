@@ -60,7 +60,8 @@ def map_section(
     scatter = Scatter(
         name,
         f"Map of {len(points):,} {name} by t-SNE",
-        "Short distances are meaningful; the axes and long distances are not. A, B and C are the densest parts.",
+        "Short distances are meaningful; the axes and long distances are not."
+        + " The densest parts have letters." * (len(regions) > 0),
         points,
         [vectors.names],
         name,

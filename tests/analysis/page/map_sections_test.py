@@ -1,8 +1,10 @@
 """The maps of vectors in a report."""
 
 import numpy as np
+import pytest
+from undrawn import undrawn
 
-from keras_encdec.analysis.page.map_sections import map_regions, projector_files
+from keras_encdec.analysis.page.map_sections import map_regions, map_section, projector_files
 from keras_encdec.analysis.vectors import Vectors
 
 
@@ -26,3 +28,12 @@ def test_projector_files_have_a_line_per_vector():
     assert files["vectors.tsv"].startswith(b"0\t0.5\n1\t1.5\n2\t2.5\n")
     # The projector skips a line of white space, and all names after it would belong to the vectors before theirs.
     assert files["metadata.tsv"].decode() == "le chat\na b\n(empty)\n10\xa0000\n(empty)\n(empty)\n"
+
+
+@pytest.mark.parametrize(("points", "has_regions"), [(20, False), (60, True)])
+def test_only_a_map_with_regions_says_what_they_are(points, has_regions):
+    plane = np.random.default_rng(0).normal(size=(points, 2))
+    vectors = Vectors([f"word{i}" for i in range(points)], plane.astype("float32"))
+    with undrawn():
+        section = map_section("words", "Words", "", vectors, plane, {})
+    assert ("The densest parts have letters" in section.body) == has_regions

@@ -89,8 +89,10 @@ def test_arabic_and_hebrew_do_not_reorder_what_is_around_them():
     text = fill("phrases", "elements.html", caption="", header=["a", "b"], rows=rows)
     assert "<bdi>سلام</bdi> <small>" in text and "<bdi>שלום</bdi> <small>0.5" in text
     attention = TextHypothesis(["سلام"], -1.0, -1.0, 1, ["hello"], np.eye(2))
-    [drawing] = attention_section([attention]).pictures.values()
+    section = attention_section([attention])
+    [drawing] = section.pictures.values()
     assert drawing.caption == "hello → \u2068سلام\u2069"
+    assert "local_p</code> add up to less" in section.body
 
 
 def test_the_page_fetches_nothing_and_runs_only_its_own_script():
