@@ -88,6 +88,9 @@ def task_command(
             if isinstance(text, Repeated) and arguments[argument] is None:
                 arguments[argument] = []
         if MODEL in arguments:
+            given = flag_values[names[MODEL]].present
+            if given > 1 and not isinstance(help_texts[MODEL], Repeated):  # absl would take the last
+                raise UsageError(f"found --{names[MODEL]} {given} times, expected one model, not an ensemble.")
             arguments[MODEL] = models_of_task(flag_values, arguments[MODEL])
         return work(arguments, configuration_from_flags(options, flag_values, flag_names=names))
 

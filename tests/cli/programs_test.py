@@ -175,7 +175,7 @@ WRONG_MODELS = [
     ("score", ["--model_dir=libreoffice_en_fr", "--reverse_model_dir=libreoffice_en_fr", *PARALLEL], "--reverse_model"),
     ("score", ["--model_dir=libreoffice_en_fr", "--alignments=links", *PARALLEL], "that has no attention"),
     ("select", ["--source=input", "--output=out", *SELECTED], "expected one of p.source . target."),
-    ("select", ["--source=input", "--output=out", *SELECTED, "--model_dir=language"], "found a language model"),
+    ("select", [*SELECTED[:3], "--model_dir=language", "--source=input", "--output=out", SELECTED[4]], "found a lang"),
     ("select", [*IN_DOMAIN, "--output=out", "--general_source=libreoffice_en_fr"], "check --general_source"),
     ("report", ["--model_dir=reverse", "--output=out"], "found a model of p.source . target."),
     ("report", ["--model_dir=language", "--output=out"], "found a language model"),

@@ -7,6 +7,7 @@ import pytest
 from commands import fail
 from in_process import in_process
 
+from keras_encdec.cli.flags import Repeated
 from keras_encdec.cli.task_command import show_summary, task_command
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.task_options import EncodingOption, MalformedLinesOption
@@ -88,3 +89,11 @@ def test_a_summary_is_shown_with_its_notices(capsys):
     show_summary(Summary())
     captured = capsys.readouterr()
     assert captured.err == "3 lines\n1 of them empty\n2 of them long\n3 lines\n" and captured.out == ""
+
+
+@pytest.mark.parametrize("text, status", [("Model.", 2), (Repeated("Models."), 0)])
+def test_a_command_that_uses_one_model_refuses_several(text, status):
+    score = task_command("encdec-score", lambda *given: None, CountingOptions, {"model_dir": text})
+    done = in_process(score, "--model_dir=a", "--model_dir=b")
+    assert done.returncode == status
+    assert ("found --model_dir 2 times, expected one model, not an ensemble." in done.stderr) == (status == 2)
