@@ -408,6 +408,16 @@ def test_a_model_whose_parts_are_not_registered_here(tmp_path, own, found):
     )
 
 
+def test_a_model_for_which_there_is_too_little_memory_is_not_damaged(tmp_path, monkeypatch):
+    def fail_to_load(*args, **options):
+        raise MemoryError
+
+    path = toy_models.save_model(tmp_path / "model", SOURCE, TARGET)
+    monkeypatch.setattr(keras.saving, "load_model", fail_to_load)
+    with pytest.raises(MemoryError):
+        load_model(path)
+
+
 def test_a_damaged_setting_of_a_model(tmp_path):
     path = changed_model(tmp_path, ('"layers": 1', '"layers": -1'))
     with pytest.raises(InputError) as caught:

@@ -52,6 +52,7 @@ def import_keras(backend: str | None = None) -> None:
 
     Raises:
         InputError: if the backend cannot be imported, or if Keras rejects its settings file.
+        MemoryError: if the memory does not suffice for the backend's libraries.
     """
     if backend:
         os.environ["KERAS_BACKEND"] = backend
@@ -69,6 +70,8 @@ def import_keras(backend: str | None = None) -> None:
             raise InputError(f"found {found}", "expected settings of Keras", remedy, settings_file()) from error
         if isinstance(error, AttributeError):
             raise
+        if "failed to map segment" in str(error):  # the dynamic linker's words
+            raise MemoryError(f"{error}") from error
         raise InputError(
             f"found no usable backend of Keras ({error})",
             "expected tensorflow, jax or torch",

@@ -236,6 +236,9 @@ class Command:
                 place = f"{error.filename}: " if error.filename else ""
                 what = error.strerror or error
                 return self._fail(f"{place}{what}; free space, or check the path and its permissions.", 1)
+            case MemoryError():
+                where = f" ({error})" if str(error) else ""
+                return self._fail(f"found too little memory{where}; free some, or raise its limit (ulimit -v).", 1)
             case KeyboardInterrupt():
                 return self._fail(self.interrupted, 128 + signal.SIGINT)
             case SystemExit(code=str() as sentence):

@@ -158,6 +158,15 @@ def test_settings_that_keras_refuses_are_named_with_their_file(settings, found, 
     )
 
 
+def test_too_little_memory_for_the_backend_is_not_a_missing_backend(monkeypatch):
+    def fail_to_load(name):
+        raise ImportError("libtorch_cpu.so: failed to map segment from shared object")
+
+    monkeypatch.setattr(importlib, "import_module", fail_to_load)
+    with pytest.raises(MemoryError, match="libtorch_cpu.so: failed to map segment"):
+        startup.import_keras()
+
+
 def test_a_relative_path_of_the_cache_is_ignored(monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     given = cache_folder()
