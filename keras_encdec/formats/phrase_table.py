@@ -128,7 +128,7 @@ def format_exponential(count: int) -> str:
         count: int. 0 or more. A count above 88, for which e^n is infinite in single precision, is written as 88.
 
     Returns:
-        str, in the format `%.6g` of C.
+        str, in the format `%.9g` of C: with fewer digits, sums of logarithms would not be whole in six decimals.
 
     Raises:
         ValueError: if the count is negative.
@@ -136,11 +136,11 @@ def format_exponential(count: int) -> str:
     Example:
 
     >>> format_exponential(0), format_exponential(2)
-    ('1', '7.38906')
+    ('1', '7.3890561')
     """
     if count < 0:
         raise ValueError(f"found the count {count}, expected 0 or more")
-    return f"{math.exp(min(count, _MAX_COUNT)):.6g}"
+    return f"{math.exp(min(count, _MAX_COUNT)):.9g}"
 
 
 class PhraseTableRecord(NamedTuple):

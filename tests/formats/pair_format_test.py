@@ -22,7 +22,7 @@ FILES = {
     "nbest": (b"0 ||| the|D  ||| F= 1 ||| 1\n0 ||| b ||| F= 1\n1 ||| cat  ||| F= 1 ||| 1 ||| 0-0", b"l&apos;|D\nle"),
 }
 WRITTEN = {
-    "phrase_table": b"l&apos;|D ||| the|D ||| 0.5 0.606531 1 ||| x\nbad\nle ||| cat ||| 1 0.22313 20.0855",
+    "phrase_table": b"l&apos;|D ||| the|D ||| 0.5 0.606531 1 ||| x\nbad\nle ||| cat ||| 1 0.22313 20.0855369",
     "tsv": b"l&apos;|D\tthe|D\t-0.500000\t0\t-0.250000 -0.250000\nbad\nle\tcat\tx\t-1.500000\t3\t-1.500000",
     "parallel": b"l&apos;|D\tthe|D\t-0.500000\t0\t-0.250000 -0.250000\nbad\tcaf\xe9\t0\t0\t\n"
     b"le\tcat\t-1.500000\t3\t-1.500000",

@@ -297,6 +297,7 @@ def test_nan_and_infinity_are_errors(value):
 
 def test_moses_reads_counts_back():
     assert [round(moses_log(format_exponential(count))) for count in range(89)] == list(range(89))
+    assert f"{sum(math.log(float(format_exponential(2))) for _ in range(9)):.6f}" == "18.000000", "of nine phrases"
     assert np.isfinite(np.float32(format_exponential(10**9)))
     with pytest.raises(ValueError, match="expected 0 or more"):
         format_exponential(-1)
