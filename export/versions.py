@@ -17,7 +17,7 @@ from keras_encdec.model_config import WEIGHTS, check_has_weights, tasks_of
 from keras_encdec.runtime.files import file_checksum, flush_to_disk, is_url
 from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.settings_files import read_parsed
-from keras_encdec.runtime.unfinished import temporary_folder_beside
+from keras_encdec.runtime.unfinished import new_folder, temporary_folder_beside
 from keras_encdec.trained_model import TrainedModel
 
 MODELS_CONFIG = "models.config"
@@ -108,8 +108,8 @@ def new_version(export_dir: str | os.PathLike[str], version: int | None = None, 
     """Creates a version, which appears under its number when the `with` block ends.
 
     A server that polls the folder never sees an unfinished version: the block writes to a hidden folder, which is then
-    flushed to disk and renamed. After an exception the hidden folder is removed; if the process is killed, the next
-    export removes it. An existing version is not overwritten.
+    flushed to disk and renamed. After an exception the hidden folder is removed, and `export_dir` if it is new; if the
+    process is killed, the next export removes the hidden folder. An existing version is not overwritten.
 
     Args:
         export_dir: path of the folder of the versions; it is created if it does not exist.
@@ -119,10 +119,9 @@ def new_version(export_dir: str | os.PathLike[str], version: int | None = None, 
     Raises:
         InputError: if that version exists, or its number is too small or too large for a server.
     """
-    export_dir = pathlib.Path(export_dir)
-    export_dir.mkdir(parents=True, exist_ok=True)
-    check_new_version(export_dir, version)
     with contextlib.ExitStack() as stack:
+        export_dir = stack.enter_context(new_folder(export_dir))
+        check_new_version(export_dir, version)
         with locked(export_dir):  # so that no other export takes the new folder for one that a killed process left
             folder = stack.enter_context(temporary_folder_beside(f"{export_dir}/version"))
         made = NewVersion(pathlib.Path(folder))

@@ -24,6 +24,7 @@ from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.files import check_lists, check_path, is_url, joined
 from keras_encdec.runtime.open_output import write_file
 from keras_encdec.runtime.progress import counted
+from keras_encdec.runtime.unfinished import new_folder
 from keras_encdec.trained_model import check_direction, check_has_source
 
 
@@ -39,8 +40,8 @@ def write_section(folder: pathlib.Path, section: Section) -> None:
 
 
 def _write(path: pathlib.Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_file(path, content)
+    with new_folder(path.parent):
+        write_file(path, content)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -168,6 +168,16 @@ def test_unusable_models_and_folders_are_errors(model_dirs, table, tmp_path):
         report(model_dirs / "forward", tmp_path / "file", table)
 
 
+def test_a_failed_report_leaves_no_empty_folders(model_dirs, tmp_path, monkeypatch):
+    def refuse(path, content):
+        raise InputError("found the disk full", path=path)
+
+    monkeypatch.setattr(importlib.import_module("keras_encdec.analysis.report"), "write_file", refuse)
+    with pytest.raises(InputError, match="found the disk full"):
+        report(model_dirs / "forward", tmp_path / "new" / "report")
+    assert not (tmp_path / "new").exists()
+
+
 def test_two_reports_are_not_mixed_in_one_folder(model_dirs, tmp_path):
     with (
         report_folder(tmp_path / "report"),

@@ -54,3 +54,10 @@ def test_a_number_too_large_for_a_server_is_refused(tmp_path, there, number):
         with new_version(tmp_path, number) as made:
             (made.path / "saved_model.pb").touch()
     assert os.listdir(tmp_path) == [str(there)]
+
+
+def test_a_failed_export_leaves_no_empty_folders(tmp_path):
+    with pytest.raises(InputError), new_version(tmp_path / "new" / "served") as made:
+        (made.path / "saved_model.pb").touch()
+        raise InputError("found the disk full")
+    assert os.listdir(tmp_path) == []
