@@ -66,6 +66,9 @@ def check_path(path: FilePath, backend_works: bool = True) -> CheckedPath:
     except ImportError as error:
         checked = False
         problems.append(f"{path}: found a library that cannot be imported ({error}); install it again.")
+    except MemoryError:
+        checked = False
+        problems.append(f"{path}: found too little memory to check it; free some, or raise its limit (ulimit -v).")
     except Exception as error:  # damaged files may raise any exception; the diagnosis continues
         problems.append(f"{path}: could not be checked ({type(error).__name__}: {error}); copy it again.")
     state = "not checked" if not checked else "damaged" if problems else "complete and unchanged"

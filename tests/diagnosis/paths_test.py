@@ -134,6 +134,11 @@ def test_without_a_backend_that_works_a_model_is_not_checked(model, export):
     "raised, state, said",
     [
         (ImportError("no libx"), "not checked", "found a library that cannot be imported (no libx); install it again."),
+        (
+            MemoryError(),
+            "not checked",
+            "found too little memory to check it; free some, or raise its limit (ulimit -v).",
+        ),
         (KeyError("x"), "damaged", "could not be checked (KeyError: 'x'); copy it again."),
     ],
 )
