@@ -285,7 +285,8 @@ def _remark(prepared: _Prepared, model: TranslationModel, result: TrainingResult
         return None
     return (
         f"the model is no better than the frequencies of its target words: held-out perplexity {found:,.1f} per token, "
-        f"not below their {unigrams:,.1f}; train longer, on more pairs, or with another learning rate."
+        f"not below their {unigrams:,.1f}; train longer, on more pairs, or with another learning rate or larger "
+        "initial weights."
     )
 
 

@@ -280,7 +280,7 @@ def test_a_model_that_has_learned_nothing_is_reported_until_it_learns(tmp_path):
     data, path = TrainingData(tsv=tmp_path / "pairs"), tmp_path / "model"
     settings = {"learning_rate": 1e-9, "round_updates": 1}
     _, said = train_tiny(data, path, updates=1, **settings)
-    assert said[-1].startswith(f"warning: {SAID} ") and said[-1].endswith("or with another learning rate.")
+    assert said[-1].startswith(f"warning: {SAID} ") and said[-1].endswith("learning rate or larger initial weights.")
     flags = f"--model_dir={path}", f"--input={tmp_path}/table", f"--output={tmp_path}/out"
     assert in_process(COMMAND, *flags).stderr.count(f"encdec-score: warning: {path}: {SAID} ") == 1
     assert f"**Warning:** {SAID}" in (path / "README.md").read_text(encoding="utf-8")
