@@ -166,11 +166,14 @@ def read_sentence_pairs(
                 else:
                     left_out += 1
                 shown.add(1)
+        left_out += reader.malformed
         if not sentences.vocabulary.keys() - {NULL}:
-            found = "found no sentence pair to extract phrases from"
-            raise InputError(found, "expected at least one", "check that the input is parallel text", reader.lines.path)
+            longest = options.max_sentence_length
+            found = f"found {left_out:,} lines, all of them malformed, empty on a side or longer than {longest:,} words"
+            remedy = "check that the input is parallel text, or raise --max_sentence_length"
+            raise InputError(found, "expected at least one pair to extract phrases from", remedy, reader.lines.path)
     sentences.finish()
-    return left_out + reader.malformed
+    return left_out
 
 
 def _is_usable(pair: WordPair, options: ExtractionOptions, paths: tuple[FilePath, FilePath], line: int) -> bool:
