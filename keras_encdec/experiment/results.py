@@ -178,10 +178,10 @@ def draw_results(result: ExperimentResult, folder: str | os.PathLike[str]) -> tu
                 axes.plot(values, [position] * len(values), "|", color=colour, markersize=10, alpha=0.6)
             means = [sum(values) / len(values) for values in scores]
             axes.plot(means, positions, marker, color=colour, label=label, markersize=6)
-            for mean, position in zip(means, positions, strict=True):
+            for mean, values, position in zip(means, scores, positions, strict=True):
                 axes.annotate(
                     f"{mean:.2f}",
-                    (mean, position),
+                    (max(values), position),  # to the right of the marks of all tunings
                     (10, 0),
                     textcoords="offset points",
                     va="center",

@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+from keras_encdec.analysis.page import figures
+from keras_encdec.analysis.page.page import Drawing
 from keras_encdec.cli import experiment as command
 from keras_encdec.datasets import libreoffice_en_fr
 from keras_encdec.errors import InputError
@@ -156,6 +158,14 @@ def test_the_title_and_names_of_rows_may_have_any_characters(tmp_path):
     assert (tmp_path / "results.md").read_text().startswith("# Two lines\n\n|")
     for name in (r"a\|b", "c d"):
         assert f"\n| {name} | 1.00 | 2.00 |" in (tmp_path / "results.md").read_text()
+
+
+def test_a_mean_is_written_beside_the_marks_of_all_tunings(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(figures, "rendered", lambda figure: drawn.append(figure) or Drawing(b"", b""))
+    rows = (RowResult("Baseline", (28.0, 29.5), (33.0, 32.5), 0.5),)
+    draw_results(ExperimentResult("Title", "BLEU", "case:mixed", "mira", rows, ()), tmp_path)
+    assert [(text.get_text(), text.xy[0]) for text in drawn[0].axes[0].texts] == [("28.75", 29.5), ("32.75", 33.0)]
 
 
 DECODER = """
