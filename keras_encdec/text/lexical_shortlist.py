@@ -236,7 +236,8 @@ def read_dictionary(
             words = [unescape(column.strip(" ")) for column in columns[:2]]
             if not 2 <= len(columns) <= 3 or not all(words):
                 expected = "expected a source word, a tab and its translation"
-                raise InputError(f"found {quoted(text)}", expected, "correct the line", path, number)
+                remedy = "correct the line, or write the file with encdec-dictionary, without --shortlist"
+                raise InputError(f"found {quoted(text)}", expected, remedy, path, number)
             if words[0] in dictionary:
                 expected = "expected one translation of each word"
                 raise InputError(f"found {quoted(words[0])} twice", expected, "remove a line", path, number)

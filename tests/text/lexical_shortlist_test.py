@@ -98,6 +98,7 @@ def test_an_encoding_can_be_declared_and_only_spaces_are_stripped(tmp_path):
     [
         (b"pomme apple", 'found "pomme apple", expected a source word, a tab and its translation'),
         (b"pomme\tapple\t1\t2", r'found "pomme\tapple\t1\t2", expected'),
+        (b"pomme\tapple\t0.5\t1", "or write the file with encdec-dictionary, without --shortlist."),
         (b"pomme\t ", "expected a source word, a tab and its translation"),
         (b"", 'found "", expected'),
         (b"chat\tcats", 'found "chat" twice'),
