@@ -71,7 +71,7 @@ class DecodingSummary(ShardedFileSummary):
         if self.unknown_words > HIGH_UNKNOWN_SHARE * self.words:
             notices.append(
                 "warning: most words were copied because the table lacks them, so the translations mean little; check "
-                "that it is the table for this direction, and how the text is tokenized."
+                "that it is a phrase-based table for this direction, and how the text is tokenized."
             )
         return notices
 
