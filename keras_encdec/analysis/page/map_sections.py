@@ -57,11 +57,13 @@ def map_section(
     nearest = float(np.median(similarities[:, 0]))
     rounded = np.round(points.astype(float), 3).tolist()
     coordinates = [(label, x, y) for label, (x, y) in zip(vectors.names, rounded, strict=True)]
+    caption = "Short distances are meaningful; the axes and long distances are not."
+    if regions:
+        caption += " The densest parts have letters."
     scatter = Scatter(
         name,
         f"Map of {len(points):,} {name} by t-SNE",
-        "Short distances are meaningful; the axes and long distances are not."
-        + " The densest parts have letters." * (len(regions) > 0),
+        caption,
         points,
         [vectors.names],
         name,
