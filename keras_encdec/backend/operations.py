@@ -180,13 +180,13 @@ def with_table_rows(
     return ops.cond(block_of_row[-1] < blocks, in_blocks, row_by_row)
 
 
-def in_row_order(tensor: Tensor) -> Tensor:
-    """Copies a tensor whose rows are not stored one after another: under PyTorch, a transposed tensor is a view.
+def in_row_order(matrices: Tensor, rows: int | Tensor) -> Tensor:
+    """Copies transposed matrices, which are views under PyTorch, so that their rows are stored one after another.
 
-    A product by a matrix in this order takes 0.7 to 0.8 of the time, so that the copy pays for many products.
-    `benchmarks/translation.py` (greedy, shortlist) measures the benefit.
+    A product by such a matrix takes 0.7 to 0.8 of the time. The copy pays if several of the `rows` multiply each
+    matrix; otherwise nothing is copied. `benchmarks/translation.py` (greedy, shortlist) measures the benefit.
     """
-    return tensor.contiguous() if backend_name() == "torch" else tensor
+    return matrices.contiguous() if backend_name() == "torch" and rows > len(matrices) else matrices
 
 
 def store_rows(table: Tensor, start: Tensor, rows: Tensor) -> Tensor:

@@ -269,12 +269,10 @@ class Decoder(ModelSide):
             may not follow.
         """
         matrix, bias = map(ops.convert_to_tensor, self.output_weights)
-        # Rows of the transposed matrix are copied whole. The copy is transposed once, not at every step. A second copy
-        # pays only where several sources share it.
+        # Rows of the transposed matrix are copied whole. The copy is transposed once, not at every step.
         columns = ops.transpose(ops.take(ops.transpose(matrix), words, axis=0), (0, 2, 1))
         groups, width = ops.shape(words)
-        if groups < ops.shape(allowed)[0]:
-            columns = in_row_order(columns)
+        columns = in_row_order(columns, ops.shape(allowed)[0])
         biases = ops.where(ops.reshape(allowed, (groups, -1, width)), ops.take(bias, words, axis=0)[:, None], -np.inf)
         return {"matrix": columns, "bias": ops.reshape(biases, (-1, width))}
 
