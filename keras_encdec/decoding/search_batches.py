@@ -144,7 +144,7 @@ class SearchBatches:
         )
 
     def batches(self, requests: SearchRequests, sampler: Sampler) -> Iterator[SearchBatch]:
-        """Yields batches of sources of similar length, in few shapes.
+        """Yields batches of sources of similar length, in few shapes, the longest first.
 
         Empty sources fill batches up: their searches end at the first step.
         """
@@ -152,7 +152,8 @@ class SearchBatches:
         if on_cpu():
             max_rows = min(max_rows, MAX_SOURCES)
         lengths = [len(source) for source in requests.sources]
-        for indices, rows, width in length_batches(lengths, max_rows, MAX_TOKENS):
+        # The longest last would keep one thread busy after the others have ended: `benchmarks/attention.py` (greedy).
+        for indices, rows, width in reversed(list(length_batches(lengths, max_rows, MAX_TOKENS))):
             order: list[int | None] = [*indices, *[None] * (rows - len(indices))]
             candidates = None
             if requests.candidates is not None:
