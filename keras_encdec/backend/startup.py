@@ -71,7 +71,7 @@ def import_keras(backend: str | None = None) -> None:
         if isinstance(error, AttributeError):
             raise
         if "failed to map segment" in str(error):  # the dynamic linker's words
-            raise MemoryError(f"{error}") from error
+            raise MemoryError(str(error)) from error
         raise InputError(
             f"found no usable backend of Keras ({error})",
             "expected tensorflow, jax or torch",

@@ -6,6 +6,7 @@ from keras import ops
 
 from keras_encdec.backend.operations import (
     FOLDED_LINES,
+    in_row_order,
     stable_top_k,
     store_rows,
     sums_at,
@@ -59,6 +60,15 @@ def test_take_rows_returns_the_rows_in_the_order_of_the_indices():
     table = np.random.default_rng(0).random((5, 3)).astype("float32")
     found = take_rows(ops.convert_to_tensor(table), ops.convert_to_tensor([4, 0, 4]))
     np.testing.assert_array_equal(ops.convert_to_numpy(found), table[[4, 0, 4]])
+
+
+@pytest.mark.parametrize(("rows", "copied"), [(2, False), (6, True)])
+def test_matrices_that_several_rows_share_are_stored_in_row_order(rows, copied):
+    matrices = ops.transpose(ops.convert_to_tensor(np.arange(24.0).reshape(2, 3, 4)), (0, 2, 1))
+    found = in_row_order(matrices, rows)
+    np.testing.assert_array_equal(ops.convert_to_numpy(found), ops.convert_to_numpy(matrices))
+    if keras.backend.backend() == "torch":
+        assert found.is_contiguous() == copied
 
 
 @pytest.mark.parametrize("sources", [1, 5, 64])

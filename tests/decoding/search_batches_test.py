@@ -206,6 +206,14 @@ def test_only_on_a_cpu_a_greedy_batch_has_fewer_sources_than_rows_fit(monkeypatc
     ] == sizes
 
 
+def test_the_longest_sources_are_searched_first(monkeypatch):
+    monkeypatch.setattr(search_batches, "MAX_SOURCES", 4)
+    batches = search_batches.SearchBatches(20, WORDS + 3)
+    requests = batches.requests([[3] * length + [2] for length in (1, 30, 9, 2, 31, 10, 3, 29, 8)])
+    widths = [batch.source.shape[1] for batch in batches.batches(requests, GreedySampler())]
+    assert len(widths) == 3 and widths == sorted(widths, reverse=True) and widths[0] > widths[2]
+
+
 def test_no_target_is_longer_than_the_factor_allows():
     for hundredths in range(1, 400):
         for words in (1, 7, 10, 30, 100):

@@ -44,7 +44,7 @@ def read(path):
 def test_lines_equal_a_split_at_line_feeds(tmp_path_factory, data, compressed):
     if not data or data.startswith(COMPRESSED[:1] if compressed else COMPRESSED):
         return
-    if b"\r" in data and b"\n" not in data:
+    if b"\n" not in data and re.search(rb"\r[^\r]", data):
         return
     path = tmp_path_factory.getbasetemp() / "random"
     path.write_bytes(gzip.compress(data) if compressed else data)
