@@ -31,12 +31,16 @@ CACHE_SWITCH = "ENCDEC_COMPILATION_CACHE"
 # Maximum size of the cache in bytes. JAX removes the least recently used programs; TensorFlow's oldest programs are
 # removed at each start.
 MAX_CACHE_BYTES = 1 << 29
+# Bytes that the disk must have room for, or the cache is not used: TensorFlow fails if it cannot write a program. The
+# largest programs have 4 MB.
+_ROOM = 1 << 24
 # Libraries that Keras imports in a `try` statement: it runs without them.
 _OPTIONAL = ("IPython", "matplotlib", "pandas", "sklearn")
 # Further optional libraries of each backend: TensorFlow, for example, runs without JAX and SciPy.
 _OPTIONAL_WITH = {"tensorflow": ("jax", "scipy"), "torch": ("jax", "requests", "scipy"), "jax": ("requests",)}
 _DYNAMO = "torch._dynamo"
 _TENSORFLOW_CACHE = "--tf_xla_persistent_cache_directory"
+_PROGRAM = ".pb"  # the ending of TensorFlow's programs; one that another process is writing has another
 
 
 def import_keras(backend: str | None = None) -> None:
@@ -164,13 +168,15 @@ def keep_compiled_programs() -> None:
     folder = cache_folder()
     if folder is None:
         return
-    with contextlib.suppress(OSError):
+    try:
         folder.mkdir(parents=True, exist_ok=True)
-    if not os.access(folder, os.W_OK):
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(_ROOM))
+    except OSError:  # a folder of another user, or a full disk or quota
         return
     if backend == "tensorflow":
         if " " not in str(folder):  # the variable holds flags divided by spaces
-            _remove_oldest(folder, MAX_CACHE_BYTES)
+            _make_room(folder, MAX_CACHE_BYTES)
             os.environ["TF_XLA_FLAGS"] = f"{flags} {_TENSORFLOW_CACHE}={folder}".strip()
         return
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
@@ -180,13 +186,17 @@ def keep_compiled_programs() -> None:
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 
-def _remove_oldest(folder: pathlib.Path, max_bytes: int) -> None:
-    """Removes the oldest files of a folder until the others have at most `max_bytes`."""
+def _make_room(folder: pathlib.Path, max_bytes: int) -> None:
+    """Removes the oldest files of a folder until the others have at most `max_bytes`, and empty programs.
+
+    After a power failure, a program may be empty, and TensorFlow would fail to read it.
+    """
     with contextlib.suppress(OSError):  # another process may remove the same ones
         kept = 0
         for path in sorted(folder.iterdir(), key=lambda path: -path.stat().st_mtime):
-            kept += path.stat().st_size
-            if kept > max_bytes:
+            size = path.stat().st_size
+            kept += size
+            if kept > max_bytes or (not size and path.suffix == _PROGRAM):
                 path.unlink()
 
 

@@ -203,9 +203,27 @@ def test_tensorflow_keeps_programs_in_a_folder_of_bounded_size(monkeypatch, tmp_
     for age in range(4):
         (folder / str(age)).write_bytes(b"x" * 10)
         os.utime(folder / str(age), (1000 - age, 1000 - age))
+    (folder / "empty.pb").write_bytes(b"")  # as after a power failure
+    (folder / "new.pb.tmp").write_bytes(b"")  # another process is writing it
     keep_compiled_programs()
     assert os.environ["TF_XLA_FLAGS"] == f"--flag=1 --tf_xla_persistent_cache_directory={folder}"
-    assert sorted(os.listdir(folder)) == ["0", "1"] and cache_folder() == folder
+    assert sorted(os.listdir(folder)) == ["0", "1", "new.pb.tmp"] and cache_folder() == folder
     os.environ["TF_XLA_FLAGS"] = "--tf_xla_persistent_cache_directory=/elsewhere"
     keep_compiled_programs()
     assert os.environ["TF_XLA_FLAGS"] == "--tf_xla_persistent_cache_directory=/elsewhere"
+
+
+def test_tensorflow_keeps_no_programs_on_a_full_disk(tmp_path):
+    """It would fail where it cannot write a program."""
+    environment = {"XDG_CACHE_HOME": str(tmp_path), "KERAS_BACKEND": "tensorflow", "TF_XLA_FLAGS": ""}
+    code = """
+import os, resource
+from keras_encdec.backend.startup import keep_compiled_programs
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+keep_compiled_programs()
+print(os.environ["TF_XLA_FLAGS"])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "\n"
