@@ -211,11 +211,8 @@ def directory_lock(folder: FilePath, job: str, argument: str) -> Iterator[None]:
         InputError: if another such job holds the lock, or the directory cannot be created or written to.
     """
     check_local(folder, argument)
-    folder = pathlib.Path(folder)
-    path = folder / f".{job}.lock"
-    try:
-        with explained(folder, "to make a directory"):
-            folder.mkdir(parents=True, exist_ok=True)
+    with new_folder(folder) as folder:
+        path = folder / f".{job}.lock"
         lock = filelock.FileLock(path, _PATIENCE, poll_interval=_PATIENCE / 10, fallback_to_soft=False)
         _acquire(lock, path, job, argument)
         try:
@@ -227,9 +224,7 @@ def directory_lock(folder: FilePath, job: str, argument: str) -> Iterator[None]:
             with contextlib.suppress(OSError):  # such as a disk that is read-only since its failure
                 path.unlink()  # before the release; after it, the file may belong to another job
             lock.release()
-    finally:
-        with contextlib.suppress(OSError):
-            folder.rmdir()
+            _remove_empty([folder])
 
 
 def _acquire(lock: filelock.BaseFileLock, path: pathlib.Path, job: str, argument: str) -> None:

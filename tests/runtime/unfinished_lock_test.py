@@ -96,6 +96,15 @@ def test_a_process_that_is_being_ended_removes_the_lock_file(tmp_path):
         assert os.listdir(tmp_path) == []
 
 
+def test_an_empty_directory_is_removed_with_those_above_it(tmp_path):
+    with pytest.raises(InputError), lock(tmp_path / "trained" / "model"):
+        raise InputError("found no pairs")
+    assert os.listdir(tmp_path) == []
+    with lock(tmp_path / "trained" / "model"):
+        remove_unfinished()  # as in a process that is being ended
+        assert os.listdir(tmp_path) == []
+
+
 def test_a_job_that_ends_while_the_next_begins_does_not_stop_it(tmp_path, monkeypatch):
     flock, removed = fcntl.flock, []
 
