@@ -188,7 +188,7 @@ def _pipe_is_closed(descriptor: int) -> bool:
 def quiet_libraries(command: str) -> Iterator[None]:
     """Hides warnings of the libraries, which do not help users of a command.
 
-    Each warning of this package is printed as one sentence, like an error.
+    Each warning of this package is printed as one sentence, like an error, whatever PYTHONWARNINGS says.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     loggers = [logging.getLogger(name) for name in ("absl", "tensorflow")]
@@ -197,6 +197,7 @@ def quiet_libraries(command: str) -> Iterator[None]:
         logger.setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="keras(?!_encdec)|multiprocessing|tensorflow|jax|torch")
+        warnings.simplefilter("default", EncdecWarning)
         show = warnings.showwarning
 
         def show_in_one_line(

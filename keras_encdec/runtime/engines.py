@@ -192,6 +192,7 @@ def _work(shard: Shard) -> tuple[ShardResult, list[str]]:
     notices = []
     if not _opened:  # not in `_begin`, whose errors would not reach the caller
         with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("default", EncdecWarning)  # the caller decides what is shown
             _opened.append(pickle.loads(_opener)())
         for each in caught:
             if each.category is EncdecWarning:

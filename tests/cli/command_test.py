@@ -188,12 +188,15 @@ def test_help_has_no_description_where_python_removes_docstrings(monkeypatch):
     assert in_process(command(lambda values: 0), "--help").stdout.startswith("usage: encdec-some [flags]\n")
 
 
-def test_a_warning_of_the_package_is_one_sentence():
+@pytest.mark.parametrize("action", ["default", "ignore", "error"])  # as PYTHONWARNINGS may set them
+def test_a_warning_of_the_package_is_one_sentence(action):
     def work(flag_values):
         warnings.warn("float16 gains nothing here; compute in float32.", EncdecWarning, stacklevel=1)
 
     before = warnings.showwarning
-    done = in_process(command(work))
+    with warnings.catch_warnings():
+        warnings.simplefilter(action)
+        done = in_process(command(work))
     assert done.stderr == "encdec-some: warning: float16 gains nothing here; compute in float32.\n"
     assert done.returncode == 0 and warnings.showwarning is before
 

@@ -97,7 +97,8 @@ def test_a_shard_that_kills_every_process_is_named(tmp_path):
         list(LocalProcesses(2).run(Uppercase(tmp_path / "deaths", times=99), shards(["one", "deadly", "two"])))
 
 
-def test_a_warning_of_all_processes_is_shown_once(tmp_path, capfd):
+def test_a_warning_of_all_processes_is_shown_once(tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("PYTHONWARNINGS", "ignore")  # which only this process may heed
     opener = Uppercase(tmp_path / "deaths", notice="found another language")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
