@@ -113,7 +113,7 @@ class RestClient:
 def _content(response: requests.Response) -> Json:
     try:
         content = response.json()
-    except (requests.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # ValueError also for a longer number than Python parses
         content = None
     if response.ok:
         return content

@@ -79,7 +79,8 @@ def import_keras(backend: str | None = None) -> None:
         raise InputError(
             f"found no usable backend of Keras ({error})",
             "expected tensorflow, jax or torch",
-            "install it, or set KERAS_BACKEND to one that is installed",
+            'install it (pip install "keras-encdec[jax]" or "keras-encdec[torch]"), '
+            "or set KERAS_BACKEND to one that is installed",
         ) from error
 
 

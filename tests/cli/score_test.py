@@ -126,7 +126,7 @@ def test_the_installed_command_shows_its_progress_on_a_terminal(model_dirs, forw
 def test_an_unusable_backend_is_reported_in_a_sentence(model_dirs, table):
     command = [SCRIPT, f"--model_dir={model_dirs}/forward", f"--input={table}", "--output=-"]
     done = subprocess.run(command, env={**os.environ, "KERAS_BACKEND": "abacus"}, capture_output=True, text=True)
-    fail(done, 1, "found no usable backend of Keras", "abacus")
+    fail(done, 1, "found no usable backend of Keras", "abacus", 'pip install "keras-encdec[jax]"')
 
 
 def test_a_stopped_command_leaves_no_unfinished_files(model_dirs, tmp_path, out):

@@ -74,6 +74,7 @@ OTHER = "an answer that is not TensorFlow Serving's"
         "null",
         "<html>",
         "[" * 100_000,
+        "9" * 5000,
         '{"model_spec": {}}',
         '{"model_spec": {"version": "one"}}',
         '{"model_spec": {"version": 1}, "metadata": []}',
