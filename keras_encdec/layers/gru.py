@@ -100,7 +100,8 @@ class GRU(keras.layers.Layer):
             raise ValueError(f"found an initial state of shape {found}, expected {expected}")
         if self.go_backwards:
             inputs, mask = ops.flip(inputs, axis=1), self._flip_mask(mask)
-        states, last = self.cell.run(inputs, {"hidden": state}, mask)
+        # A loop keeps the dtype of its state: one of integers would be rounded at every step.
+        states, last = self.cell.run(inputs, {"hidden": ops.cast(state, self.compute_dtype)}, mask)
         outputs = states if self.return_sequences else last["hidden"]
         return (outputs, last["hidden"]) if self.return_state else outputs
 

@@ -88,6 +88,13 @@ def test_an_initial_state_of_another_shape_is_refused(shape):
         GRU(5)(np.ones((2, 3, 4), "float32"), initial_state=np.ones(shape, "float32"))
 
 
+@pytest.mark.parametrize("dtype", ["int32", "bool"])
+def test_an_initial_state_of_integers_is_read_as_floats(dtype):
+    layer, inputs, state = GRU(5), inputs_of(2, 3, 4), np.eye(2, 5)
+    expected = numpy(layer(inputs, initial_state=state.astype("float32")))
+    np.testing.assert_array_equal(numpy(layer(inputs, initial_state=state.astype(dtype))), expected)
+
+
 def test_the_mask_of_an_embedding_reaches_it():
     ids = np.array([[3, 4, 2, 0, 0], [5, 2, 0, 0, 0]])
     layer = GRU(4)
