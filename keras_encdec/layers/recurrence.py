@@ -102,7 +102,7 @@ def run_recurrence(
         structure of the state, each tensor `(batch, time, ...)`: the state after every step.
 
     Raises:
-        ValueError: for inputs without steps.
+        ValueError: for inputs without steps, and for a mask of another shape than `(batch, time)`.
 
     Example:
 
@@ -120,6 +120,9 @@ def run_recurrence(
     steps = keras.tree.flatten(arguments[0])[0].shape[1]
     if steps == 0:
         raise ValueError("found inputs without steps, expected at least one step")
+    if masks and (len(masks[0].shape) != 2 or len({steps, masks[0].shape[1]} - {None}) > 1):
+        # Loops of some backends would read the first steps of a longer mask.
+        raise ValueError(f"found a mask of shape {tuple(masks[0].shape)}, expected (batch, {steps})")
     loop = time_loop(steps)
     if not isinstance(step, RecurrentStep):
         return loop.join(_states(loop, lambda *now: (step(*now), ()), *arguments)[0])

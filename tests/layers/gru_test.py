@@ -95,6 +95,13 @@ def test_an_initial_state_of_integers_is_read_as_floats(dtype):
     np.testing.assert_array_equal(numpy(layer(inputs, initial_state=state.astype(dtype))), expected)
 
 
+@pytest.mark.parametrize("shape", [(2, 4), (2, 2), (3,), (2, 3, 1)])
+def test_a_mask_of_another_shape_is_refused(shape):
+    message = re.escape(f"found a mask of shape {shape}, expected (batch, 3)")
+    with pytest.raises(ValueError, match=message):
+        GRU(5)(inputs_of(2, 3, 4), mask=np.ones(shape, "bool"))
+
+
 def test_the_mask_of_an_embedding_reaches_it():
     ids = np.array([[3, 4, 2, 0, 0], [5, 2, 0, 0, 0]])
     layer = GRU(4)
