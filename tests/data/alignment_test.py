@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.data.alignment import ALIGNERS, SYMMETRIZATIONS, _one_thread, align, train_aligner
+from keras_encdec.data.alignment import ALIGNERS, SYMMETRIZATIONS, _one_thread, align, symmetrize, train_aligner
 from keras_encdec.errors import InputError
 
 LEXICON = {"the": "la", "a": "une", "blue": "bleue", "house": "maison", "flower": "fleur", "red": "rouge"}
@@ -114,6 +114,37 @@ def test_directions_are_combined_as_by_thot(symmetrization):
         list(zip(*matrix.to_numpy().nonzero(), strict=True)) for _, matrix in both.get_best_alignments(sources, targets)
     ]
     assert align(sources, targets, symmetrization=symmetrization) == expected
+
+
+@pytest.mark.parametrize("symmetrization", ["grow_diag", "grow_diag_final", "grow_diag_final_and"])
+def test_grow_diag_gives_the_links_of_atools(symmetrization):
+    pytest.importorskip("thot", reason="sil-thot is not installed")
+    rng = random.Random(1)
+    for _ in range(200):
+        near = [[max(0, i + 1 + rng.choice([0, 0, 1, -1])) for i in range(rng.randint(1, 7))] for _ in range(2)]
+        direct, inverse = ([min(i, len(other)) for i in side] for side, other in (near, near[::-1]))
+        assert symmetrize(direct, inverse, symmetrization) == atools(direct, inverse, symmetrization)
+
+
+def atools(direct, inverse, command):
+    """The algorithm of fast_align's atools, which visits the links of the union in the order of their positions."""
+    sides = [(i - 1, j) for j, i in enumerate(direct) if i], [(i, j - 1) for i, j in enumerate(inverse) if j]
+    links = set(sides[0]) & set(sides[1])
+
+    def free(link):
+        return [all(link[side] != other[side] for other in links) for side in (0, 1)]
+
+    growing = True
+    while growing:
+        growing = False
+        for i, j in sorted({*sides[0], *sides[1]}):
+            if any(free((i, j))) and any(max(abs(i - k), abs(j - m)) == 1 for k, m in links):
+                links.add((i, j))
+                growing = True
+    for link in [*sorted(sides[0]), *sorted(sides[1])] if "final" in command else []:
+        if all(free(link)) if command.endswith("and") else any(free(link)):
+            links.add(link)
+    return sorted(links)
 
 
 def test_unknown_aligners_are_refused():
