@@ -172,7 +172,10 @@ def keep_compiled_programs() -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(bytes(_ROOM))
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, _ROOM)  # takes no time where the file system can reserve room
+            else:
+                file.write(bytes(_ROOM))
     except OSError:  # a folder of another user, or a full disk or quota
         return
     if backend == "tensorflow":
