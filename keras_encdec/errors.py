@@ -134,6 +134,7 @@ EXPLANATIONS = {
     errno.ENAMETOOLONG: ("found a name that is too long for the file system", "name a shorter path"),
     errno.ENOSPC: ("found the disk full", "free space or name a path on another disk, and run again"),
     errno.EDQUOT: ("found the disk quota used up", "free space or name a path elsewhere, and run again"),
+    errno.EMFILE: ("found too many open files", "raise the limit (ulimit -n), and run again"),
     errno.EFBIG: ("found that the file exceeds the size limit", "raise the limit (ulimit -f), and run again"),
 }
 

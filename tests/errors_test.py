@@ -1,11 +1,13 @@
 """Tests of errors that users see."""
 
+import errno
+import os
 import pickle
 
 import pytest
 
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.errors import InputError, quoted, shortened
+from keras_encdec.errors import InputError, explained, quoted, shortened
 
 
 @pytest.mark.parametrize(
@@ -49,3 +51,9 @@ def test_a_long_part_of_a_sentence_is_cut():
     for form in ("%s", "%r"):
         error = str(ConfigurationError(f"found {{word}}={form}, expected a shorter one", "a" * 5000))
         assert len(error) < 800 and error.startswith("found word=") and error.endswith(", expected a shorter one")
+
+
+def test_a_limit_of_the_system_is_named():
+    found = "pairs: found too many open files when trying to write; raise the limit \\(ulimit -n\\), and run again."
+    with pytest.raises(InputError, match=found), explained("pairs", "to write"):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
