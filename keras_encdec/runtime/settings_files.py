@@ -72,12 +72,15 @@ def check_exists(file: FilePath, setting: str, path: FilePath) -> None:
 def toml_value(value: object) -> str:
     """Writes a value in TOML, as JSON does, except that DEL in strings is escaped: TOML does not allow it.
 
+    Characters outside ASCII stay as they are: JSON would write an emoji as two escapes, which TOML does not allow.
+
     Example:
 
-    >>> print(toml_value(["a", 0.5, True]))
-    ["a", 0.5, true]
+    >>> print(toml_value(["é", 0.5, True]))
+    ["é", 0.5, true]
     """
-    return json.dumps(value).replace("\x7f", "\\u007f")
+    text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return text.encode("utf-8", "backslashreplace").decode()  # a byte of a path may not be UTF-8
 
 
 def toml_lines(values: Mapping[str, object]) -> list[str]:
