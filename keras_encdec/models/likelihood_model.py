@@ -9,7 +9,13 @@ from keras import ops
 from keras_encdec.backend.training_step import portable_compile_config
 from keras_encdec.backend.types import Structure, Tensor
 from keras_encdec.models.gradient_clipping import GradientNorms, exact_clipping
-from keras_encdec.models.log_probs import SPECIAL_IDS, check_training_arrays, id_tensor, sequence_log_probs
+from keras_encdec.models.log_probs import (
+    SPECIAL_IDS,
+    check_row_numbers,
+    check_training_arrays,
+    id_tensor,
+    sequence_log_probs,
+)
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
@@ -220,7 +226,7 @@ class LikelihoodModel(keras.Model):
             *args, **arguments: further arguments of `keras.Model.predict`.
 
         Raises:
-            ValueError: for arrays that do not hold ids of the model.
+            ValueError: for arrays that do not hold ids of the model, and for different numbers of rows.
         """
         self._check_ids(x)
         return super().predict(x, *args, **arguments)
@@ -255,9 +261,9 @@ class LikelihoodModel(keras.Model):
         if self.character_weights or not (hasattr(x, "shape") or isinstance(x, dict | tuple | list)):
             return
         source, target = self.sides(x)
-        if self.has_source:
-            id_tensor("source", source, self.source_words + SPECIAL_IDS)
-        id_tensor("target", target, self.target_words + SPECIAL_IDS)
+        ids = {"source": id_tensor("source", source, self.source_words + SPECIAL_IDS)} if self.has_source else {}
+        ids["target"] = id_tensor("target", target, self.target_words + SPECIAL_IDS)
+        check_row_numbers({name: rows.shape[0] for name, rows in ids.items()})
 
     def _check_batch(self, x: Structure, y: Tensor | None) -> None:
         """Checks a single batch, which is not split, so that it may contain characters; their ids are not checked."""

@@ -217,8 +217,10 @@ def test_ids_out_of_range_are_refused(wrong, sentence):
 
 @pytest.mark.parametrize("rows", [1, 2])
 def test_a_target_for_each_source_is_expected(rows):
-    with pytest.raises(ValueError, match=f"found {rows} rows of the source and 4 rows of the target"):
-        toy().score(SOURCE[:rows], TARGET[:4])
+    model, pairs = toy(), {"source": SOURCE[:rows], "target": TARGET[:4]}
+    for call in (lambda pairs: model.score(*pairs.values()), model.predict, model.predict_on_batch):
+        with pytest.raises(ValueError, match=f"found {rows} rows of the source and 4 rows of the target"):
+            call(pairs)
 
 
 @pytest.mark.parametrize(
