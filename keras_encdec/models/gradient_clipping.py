@@ -75,7 +75,7 @@ class GradientNorms:
             gradients: list of dense tensors, or `None`.
             scale: float. The factor by which the loss is scaled. Defaults to `1.0`.
         """
-        if not self.is_counting:
+        if not self.is_counting or not gradients:  # Keras with JAX updates even a model that is frozen as a whole
             return
         norm = ops.cast(global_norm([gradient for gradient in gradients if gradient is not None]), "float32") / scale
         self._norms.assign(self._norms + norm)

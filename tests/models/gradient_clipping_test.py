@@ -52,6 +52,17 @@ def test_elements_are_clipped_and_then_the_norm():
 
 
 @pytest.mark.usefixtures("eager")
+@pytest.mark.filterwarnings("ignore:The model does not have any trainable weights")
+def test_a_model_that_is_frozen_as_a_whole_is_fitted_without_a_change():
+    model = toy()
+    model.trainable = False
+    before = model.get_weights()
+    assert step(model) == []
+    for one, other in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.usefixtures("eager")
 def test_without_clipping_an_optimizer_squares_the_sum_of_the_gradients_of_a_repeated_word():
     gradient = step(toy())
     update = step(toy(), optimizer=keras.optimizers.RMSprop(1.0, rho=0.0, epsilon=1.0))
