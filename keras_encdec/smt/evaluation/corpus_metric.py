@@ -8,6 +8,7 @@ import numpy.typing as npt
 from keras_encdec.configuration import check_choice
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath, escape, read_sentences, unescape
+from keras_encdec.formats.fields import check_texts
 from keras_encdec.runtime.imports import import_sacrebleu
 from keras_encdec.runtime.progress import counted
 
@@ -43,6 +44,7 @@ class CorpusMetric:
 
     Raises:
         ConfigurationError: a ValueError, for an unknown name or tokenizer.
+        ValueError: for a text in place of a list of references, such as a single list of references.
         ImportError: if sacrebleu is not installed.
 
     Example:
@@ -58,6 +60,9 @@ class CorpusMetric:
     def __init__(self, name: str, references: Sequence[Sequence[str]], tokenize: str = "none") -> None:
         check_choice("metric", name, METRICS)
         check_choice("tokenize", tokenize, TOKENIZERS)
+        references = list(references)  # an iterator could be read only once
+        for texts in references:
+            check_texts(texts)
         metrics = import_sacrebleu().metrics
         self.name = name
         self.size: int
@@ -78,7 +83,13 @@ class CorpusMetric:
         return np.array(self._metric._compute_segment_statistics(text, self._references[sentence]), np.float64)
 
     def corpus_counts(self, hypotheses: Sequence[str]) -> Array:
-        """Returns the counts of one hypothesis of each sentence: float64 array `(sentences, size)`."""
+        """Returns the counts of one hypothesis of each sentence: float64 array `(sentences, size)`.
+
+        Raises:
+            ValueError: for another number of hypotheses.
+        """
+        if len(hypotheses) != self.sentences:
+            raise ValueError(f"found {len(hypotheses)} hypotheses, expected one for each of {self.sentences} sentences")
         return np.stack([self.counts(number, hypothesis) for number, hypothesis in enumerate(hypotheses)])
 
     def score(self, counts: Array) -> float:

@@ -62,9 +62,13 @@ def paired_bootstrap(
         samples: int. Number of test sets drawn. Defaults to `1000`.
         seed: int. Defaults to `12345`.
 
+    Raises:
+        ValueError: for runs of different numbers of sentences.
+
     Reference:
         - Koehn, 2004, "Statistical Significance Tests for Machine Translation Evaluation"
     """
+    _check_sentences(system, baseline)
     drawn = bootstrap_scores(system, scores, samples, seed)
     differences = np.abs(drawn - bootstrap_scores(baseline, scores, samples, seed))
     observed = abs(_mean_score(system, scores) - _mean_score(baseline, scores))
@@ -101,11 +105,15 @@ def approximate_randomization(
     Returns:
         float. The p-value, two-sided.
 
+    Raises:
+        ValueError: for runs of different numbers of sentences.
+
     Reference:
         - Riezler and Maxwell, 2005, "On Some Pitfalls in Automatic Evaluation and Significance Testing for MT"
         - Clark et al., 2011, "Better Hypothesis Testing for Statistical Machine Translation: Controlling for Optimizer
           Instability"
     """
+    _check_sentences(system, baseline)
     pool = [*baseline, *system]
     total = _sum(pool)
     differences = []
@@ -117,6 +125,12 @@ def approximate_randomization(
         differences.append(np.abs(scores(dealt) - scores(total - dealt)))
     observed = abs(scores(_sum(baseline)) - scores(_sum(system)))
     return _p_value(np.concatenate(differences), float(observed))
+
+
+def _check_sentences(system: Sequence[Array], baseline: Sequence[Array]) -> None:
+    numbers = [len(counts) for counts in (*system, *baseline)]
+    if len({*numbers}) > 1:
+        raise ValueError(f"found runs of {min(numbers)} and of {max(numbers)} sentences, expected the same sentences")
 
 
 def _sum(runs: Sequence[Array]) -> Array:

@@ -64,6 +64,16 @@ def test_unknown_metrics_and_tokenizers_are_refused():
         CorpusMetric("bleu", REFERENCES, tokenize="words")
 
 
+def test_a_list_of_references_is_expected_and_a_hypothesis_for_each_sentence():
+    references = ["the cat sat on the mat", "a dog ran"]
+    with pytest.raises(ValueError, match="found the text 'the cat sat on the mat', expected a list of texts"):
+        CorpusMetric("bleu", references)
+    metric = CorpusMetric("bleu", iter([references]))
+    assert metric.corpus_counts(references).shape == (2, 10)
+    with pytest.raises(ValueError, match="found 1 hypotheses, expected one for each of 2 sentences"):
+        metric.corpus_counts(references[:1])
+
+
 def test_sentence_bleu_adds_one_to_the_longer_matches_and_to_the_reference_length():
     references, hypotheses = ["a b c d e f", "a b"], ["a b c d x", "c d"]
     metric = CorpusMetric("bleu", [references])

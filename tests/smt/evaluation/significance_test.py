@@ -89,3 +89,10 @@ def test_more_runs_give_a_lower_p_value(systems):
     counts = [[metric.corpus_counts(text) for text in runs] for runs in (better, base)]
     p_of_single_runs = approximate_randomization(counts[0][:1], counts[1][:1], metric.scores, 500)
     assert approximate_randomization(*counts, metric.scores, 500) < p_of_single_runs
+
+
+@pytest.mark.parametrize("test", [paired_bootstrap, approximate_randomization])
+def test_runs_of_other_sentences_are_refused(test):
+    counts = np.ones((4, 10))
+    with pytest.raises(ValueError, match="found runs of 3 and of 4 sentences, expected the same sentences"):
+        test([counts], [counts[:3]], lambda sums: sums[..., 0])
