@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import itertools
+import reprlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -73,6 +74,7 @@ def align(
         ConfigurationError: a ValueError, for an unknown aligner or symmetrization.
         ImportError: if sil-thot is not installed.
         InputError: if the two sides differ in length or a sentence has no words.
+        ValueError: for a text in place of a list of words.
     """
     check_aligner(aligner, symmetrization)
     _check(source_sentences, target_sentences)
@@ -222,6 +224,9 @@ def _check(source_sentences: Sequence[Words], target_sentences: Sequence[Words])
         found = f"found {len(source_sentences)} source and {len(target_sentences)} target sentences"
         raise InputError(found, "expected equal numbers of both", "give the translation of each source sentence")
     for number, pair in enumerate(zip(source_sentences, target_sentences, strict=True), 1):
+        for words in pair:
+            if isinstance(words, str):
+                raise ValueError(f"found the text {reprlib.repr(words)}, expected a list of words")
         if not all(pair):
             expected, remedy = "expected words on both sides", "remove such pairs before aligning"
             raise InputError(f"found no words on one side of sentence pair {number}", expected, remedy)

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import pathlib
+import reprlib
 import shutil
 import zlib
 from array import array
@@ -77,7 +78,7 @@ def prepare(
     Raises:
         InputError: if no pair is left, if a side has no word but `UNKNOWN_WORD`, if the folder has other files,
             or if the disk is full.
-        ValueError: for a larger `max_length`.
+        ValueError: for a larger `max_length`, and for a text in place of a list of words.
     """
     if max_length > LONGEST:
         raise ValueError(f"found max_length={max_length}, expected {LONGEST} or less")
@@ -157,6 +158,8 @@ class _Side:
         """Returns the number of each word, and counts the words."""
         numbers, occurrences = self.numbers, self.occurrences
         row: list[int] = []
+        if isinstance(words, str):
+            raise ValueError(f"found the text {reprlib.repr(words)}, expected a list of words")
         for word in words:
             number = numbers.get(word)
             if number is None:

@@ -154,3 +154,8 @@ def test_unknown_aligners_are_refused():
         align([["a"]], [["b"]], "giza")
     with pytest.raises(ConfigurationError, match="found symmetrization='both', expected one of grow_diag_final_and, "):
         align([["a"]], [["b"]], symmetrization="both")
+
+
+def test_a_text_is_no_list_of_words():
+    with pytest.raises(ValueError, match="found the text 'the cat', expected a list of words"):
+        align([["le", "chat"]], ["the cat"])

@@ -245,3 +245,9 @@ def test_lengths_up_to_the_largest_that_the_files_hold_are_kept(tmp_path):
     with pytest.raises(ValueError, match="found max_length=65535, expected 65534 or less"):
         prepare([(longest, ["b"])], tmp_path / "longer", max_length=65_535)
     assert not (tmp_path / "longer").exists()
+
+
+@pytest.mark.parametrize("pair", [("le chat", ["the", "cat"]), (["le", "chat"], "the cat")])
+def test_a_text_is_no_list_of_words(tmp_path, pair):
+    with pytest.raises(ValueError, match=r"found the text '\w+ \w+', expected a list of words"):
+        prepare([pair], tmp_path / "prepared")
