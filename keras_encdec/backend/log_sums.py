@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_encdec.backend.devices import backend_name, xla_on_cpu
 from keras_encdec.backend.gradients import custom_gradient
-from keras_encdec.backend.operations import matmul, ops, wide_dtype
+from keras_encdec.backend.operations import last_maximum, matmul, ops, wide_dtype
 from keras_encdec.backend.types import Structure, Tensor
 
 Results = TypeVar("Results")
@@ -41,7 +41,7 @@ def target_log_probs(logits: Tensor, target: Tensor, with_means: bool = False) -
     if backend_name() == "torch":
         return _torch_target_log_probs(logits, target, with_means)
     words = logits.shape[-1]
-    largest = ops.stop_gradient(ops.max(logits, axis=-1))
+    largest = ops.stop_gradient(last_maximum(logits))
     total = ops.log(ops.sum(ops.exp(logits - largest[:, None]), axis=-1))
     of_target = ops.take_along_axis(logits, ops.cast(target, "int32")[:, None], axis=1)[:, 0]
     results = [ops.where(target < words, of_target, np.nan)]

@@ -136,3 +136,10 @@ def test_large_logits_lose_no_precision():
     expected = logits - logits.max(-1, keepdims=True)
     expected = expected.astype("float64") - np.log(np.exp(expected.astype("float64")).sum(-1, keepdims=True))
     np.testing.assert_allclose(log_probs[0], [expected[0, 0, 1], expected[0, 1, 2]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("make", [rnn_encoder_decoder, recurrent, language_model])
+def test_a_batch_of_no_rows_has_no_log_probs(make):
+    model = make()
+    inputs = {name: ids[:0] for name, ids in INPUTS.items() if name == "target" or model.has_source}
+    assert tuple(model(inputs).shape) == TARGET[:0].shape
