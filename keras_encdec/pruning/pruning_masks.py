@@ -9,8 +9,10 @@ from keras import ops
 
 from keras_encdec.backend.gradients import dense_gradient
 from keras_encdec.backend.types import Tensor
+from keras_encdec.configuration import check_choice
 from keras_encdec.models.gradient_clipping import Apply, GradientNorms
 from keras_encdec.models.likelihood_model import LikelihoodModel
+from keras_encdec.pruning.pruning_options import SCHEMES
 
 if TYPE_CHECKING:
     from keras_encdec.models.translation_model import TranslationModel
@@ -42,6 +44,9 @@ def pruning_masks(
         dict from name to boolean arrays of the same shapes, true where a weight stays. A weight that is zero is among
         the first to be pruned.
 
+    Raises:
+        ValueError: for an unknown scheme, and for a share out of range.
+
     Reference:
         - See, Luong and Manning, 2016 (arXiv 1606.09274), section 3.2
 
@@ -53,6 +58,9 @@ def pruning_masks(
     >>> {name: masks[0].ravel().tolist() for name, masks in pruning_masks(weights, 0.5, "class_uniform").items()}
     {'a': [False, True], 'b': [True, False]}
     """
+    check_choice("scheme", scheme, SCHEMES)
+    if not 0 <= share <= 1:
+        raise ValueError(f"found share={share!r}, expected a number from 0 to 1")
     magnitudes = {name: _flat([np.abs(array) for array in arrays]) for name, arrays in classes.items()}
     if scheme == "class_distribution":
         magnitudes = {name: _over_deviation(magnitudes[name], _flat(classes[name])) for name in classes}

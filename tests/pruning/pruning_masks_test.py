@@ -60,3 +60,17 @@ def test_equal_weights_are_pruned_by_the_exact_number_and_zeros_first(scheme):
     masks = pruning_masks({"equal": [np.ones((4, 5))], "zero": [np.zeros((2, 5))]}, 0.5, scheme)
     pruned = [int((~masks[name][0]).sum()) for name in ("equal", "zero")]
     assert pruned == ([10, 5] if scheme == "class_uniform" else [5, 10])
+
+
+@pytest.mark.parametrize(
+    "share, scheme, message",
+    [
+        (0.5, "class-blind", "found scheme='class-blind', expected one of class_blind, class_uniform"),
+        (-0.1, "class_blind", "found share=-0.1, expected a number from 0 to 1"),
+        (40, "class_uniform", "found share=40, expected a number from 0 to 1"),
+        (np.nan, "class_blind", "found share=nan, expected a number from 0 to 1"),
+    ],
+)
+def test_other_schemes_and_shares_are_refused(share, scheme, message):
+    with pytest.raises(ValueError, match=message):
+        pruning_masks(CLASSES, share, scheme)
