@@ -8,7 +8,8 @@ from keras import ops
 
 from keras_encdec.models import build_model
 from keras_encdec.models.gradient_clipping import GradientNorms
-from keras_encdec.pruning.pruning_masks import PruningMasks, prune_weights
+from keras_encdec.pruning import PruningMasks
+from keras_encdec.pruning.pruning_masks import prune_weights
 from keras_encdec.pruning.pruning_options import SCHEMES
 
 RANDOM = np.random.default_rng(0)
