@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 from keras_encdec import __version__
 from keras_encdec.errors import InputError
+from keras_encdec.runtime.control_groups import processor_limit
 from keras_encdec.runtime.imports import import_triton
+from keras_encdec.runtime.workers import THREAD_VARIABLES, available_processors
 
 if TYPE_CHECKING:
     from keras_encdec.runtime.engines import Work
@@ -48,7 +50,8 @@ def import_keras(backend: str | None = None) -> None:
 
     TensorFlow writes its first messages before any setting can stop it, and they mean nothing to the user of a command.
     All other messages of the import are shown. Optional libraries that no command needs are not imported, and JAX and
-    TensorFlow keep the programs that they compile for the next start.
+    TensorFlow keep the programs that they compile for the next start. In a container whose processor time is limited,
+    the backend starts no more threads than the limit allows to run.
 
     Args:
         backend: str. The backend to use in place of the user's choice: a SavedModel is made with TensorFlow, which
@@ -62,6 +65,9 @@ def import_keras(backend: str | None = None) -> None:
         os.environ["KERAS_BACKEND"] = backend
     if configured_backend() in ("jax", "tensorflow") and configured_backend() not in sys.modules:
         keep_compiled_programs()
+    if processor_limit() is not None:  # the libraries would start a thread for each processor of the machine
+        for name in THREAD_VARIABLES:
+            os.environ.setdefault(name, str(available_processors()))
     try:
         with quietly(), lean_imports():
             keras = importlib.import_module("keras")

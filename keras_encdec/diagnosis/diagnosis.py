@@ -22,6 +22,7 @@ from keras_encdec.diagnosis.libraries import (
 )
 from keras_encdec.diagnosis.paths import CheckedPath, check_path
 from keras_encdec.errors import FilePath
+from keras_encdec.runtime.control_groups import memory_limit, processor_limit, system_text
 from keras_encdec.runtime.workers import available_processors
 
 
@@ -134,7 +135,7 @@ _X86 = {
 }
 _ARM = {"NEON": "asimd", "FP16": "asimdhp", "dot product": "asimddp", "SVE": "sve", "BF16": "bf16", "I8MM": "i8mm"}
 _THREADS = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "MKL_NUM_THREADS")
-_PROC, _CGROUPS = pathlib.Path("/proc"), pathlib.Path("/sys/fs/cgroup")
+_PROC = pathlib.Path("/proc")
 _GIB = 2**30
 
 
@@ -146,7 +147,8 @@ class Machine:
         processor: str. Name of the processor.
         instructions: dict from instruction set to whether the processor has it; empty if this is not known.
         processors: int. Number of processors.
-        usable_processors: int. Number of processors that this process may run on (its affinity).
+        usable_processors: int. Number of processors that this process may use, by its affinity and by the limit of
+            its control group, rounded up.
         processor_limit: float. Number of processors whose time the control group allows; `None` for no limit.
         thread_variables: dict, those environment variables for the number of threads that are set.
         graphics: tuple of str, the NVIDIA GPUs that the driver reports, whether or not a backend can use them.
@@ -204,21 +206,20 @@ def find_machine(folder: FilePath = ".") -> Machine:
     disk = None
     with contextlib.suppress(OSError):
         disk = shutil.disk_usage(folder)
-    memory_limits = [*_limits("memory.max"), *_limits("memory/memory.limit_in_bytes")]
-    memory_limit = min(map(int, memory_limits), default=None)
-    if memory_limit is not None and total is not None and memory_limit >= total:
-        memory_limit = None
+    limit = memory_limit()
+    if limit is not None and total is not None and limit >= total:
+        limit = None
     return Machine(
         processor=processor_name(),
         instructions=_instructions(),
         processors=os.cpu_count() or 1,
         usable_processors=available_processors(),
-        processor_limit=_processor_limit(),
+        processor_limit=processor_limit(),
         thread_variables={name: os.environ[name] for name in _THREADS if name in os.environ},
         graphics=_graphics(),
         memory_total=total,
         memory_free=free,
-        memory_limit=memory_limit,
+        memory_limit=limit,
         folder=os.path.abspath(folder),
         disk_total=disk and disk.total,
         disk_free=disk and disk.free,
@@ -227,7 +228,7 @@ def find_machine(folder: FilePath = ".") -> Machine:
 
 def processor_name() -> str:
     """Returns the name of the processor, or else of its architecture."""
-    for line in _text(_PROC / "cpuinfo").splitlines():
+    for line in system_text(_PROC / "cpuinfo").splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
@@ -239,26 +240,8 @@ def _instructions() -> dict[str, bool]:
     return {name: flag in known for name, flag in names.items()} if known else {}
 
 
-def _processor_limit() -> float | None:
-    """Returns the smallest limit of the control groups that this process is in; `None` without a limit."""
-    quotas = [float(quota) / float(period) for quota, period in map(str.split, _limits("cpu.max"))]
-    for quota, period in zip(_limits("cpu/cpu.cfs_quota_us"), _limits("cpu/cpu.cfs_period_us"), strict=False):
-        if int(quota) > 0:  # -1 is no limit
-            quotas.append(int(quota) / int(period))
-    return min(quotas, default=None)
-
-
-def _limits(name: str) -> list[str]:
-    """Returns the limits in a file of this process's control group and of its parent groups; "max" is left out."""
-    groups = [line.partition("::")[2] for line in _text(_PROC / "self" / "cgroup").splitlines() if "::" in line]
-    group = _CGROUPS / (groups[0].lstrip("/") if groups else "")
-    folders = [folder for folder in (group, *group.parents) if folder.is_relative_to(_CGROUPS)]
-    texts = [_text(folder / name).strip() for folder in folders]
-    return [text for text in texts if text and not text.startswith("max")]
-
-
 def _memory() -> tuple[int | None, int | None]:
-    lines = (line.split() for line in _text(_PROC / "meminfo").splitlines())
+    lines = (line.split() for line in system_text(_PROC / "meminfo").splitlines())
     sizes = {words[0].rstrip(":"): int(words[1]) << 10 for words in lines if len(words) > 1}
     total = sizes.get("MemTotal")
     if total is None:  # not Linux
@@ -274,10 +257,3 @@ def _graphics() -> tuple[str, ...]:
     except (OSError, subprocess.SubprocessError):
         return ()
     return tuple(done.stdout.strip().splitlines()) if done.returncode == 0 else ()
-
-
-def _text(path: pathlib.Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

@@ -16,7 +16,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.runtime.engines import RETRIES, Work, WorkOpener, died
 from keras_encdec.runtime.imports import check_extra
 from keras_encdec.runtime.shards import Shard, ShardResult
-from keras_encdec.runtime.workers import collect_cycles_rarely
+from keras_encdec.runtime.workers import THREAD_VARIABLES, collect_cycles_rarely
 
 if TYPE_CHECKING:
     import ray
@@ -72,8 +72,7 @@ class RayActors:
     def _environment(self) -> dict[str, str]:
         """Returns the environment of the actors: this process's backend, and a thread for each of their processors."""
         environment = {name: os.environ[name] for name in ("KERAS_BACKEND",) if name in os.environ}
-        threads = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "NPROC")
-        return environment | dict.fromkeys(threads, f"{max(1, int(self._num_cpus))}")
+        return environment | dict.fromkeys(THREAD_VARIABLES, f"{max(1, int(self._num_cpus))}")
 
     def _connect(self) -> None:
         import ray

@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import gc
+import math
 import os
 import signal
 import threading
@@ -16,12 +17,15 @@ from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from keras_encdec.errors import InputError
+from keras_encdec.runtime.control_groups import processor_limit
 
 if TYPE_CHECKING:
     from multiprocessing.synchronize import BoundedSemaphore, Lock
 
 # Advice for the error about a killed child process: each one imports the main module of the program that starts it.
 OWN_PROGRAM = 'a program of your own must be a file that does its work under if __name__ == "__main__":'
+# The variables that tell PyTorch, TensorFlow and XLA how many threads to start.
+THREAD_VARIABLES = "OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "NPROC"
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Parameters = ParamSpec("Parameters")
@@ -43,8 +47,10 @@ def threads(number: int, begin: Callable[[], object] | None = None) -> Iterator[
 
 
 def available_processors() -> int:
-    """Returns the number of processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Returns the number of processors that this process may use, at most as many as its container's limit allows."""
+    number = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    limit = processor_limit()
+    return number if limit is None else min(number, max(1, math.ceil(limit)))
 
 
 def collect_cycles_rarely() -> None:
