@@ -111,7 +111,13 @@ class Vocabulary:
         return [self.words[i - FIRST_WORD] if i >= FIRST_WORD else unknown for i in ids if i not in (PADDING, END)]
 
     def save(self, path: FilePath) -> None:
-        """Writes one word per line, in UTF-8. Bytes that could not be decoded are written unchanged."""
+        """Writes one word per line, in UTF-8. Bytes that could not be decoded are written unchanged.
+
+        Raises:
+            ValueError: for an empty word, or one with a space, a tab or a line feed, which `load` could not read.
+        """
+        if wrong := [word for word in self.words if not word or not {" ", "\t", "\n"}.isdisjoint(word)]:
+            raise ValueError(f"found the word {reprlib.repr(wrong[0])}, expected words without spaces or line feeds")
         write_file(path, "".join(f"{word}\n" for word in self.words).encode("utf-8", "surrogateescape"))
 
     @classmethod

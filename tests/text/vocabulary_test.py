@@ -1,5 +1,7 @@
 """Tests of vocabularies and their files."""
 
+import os
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -87,6 +89,13 @@ def test_a_bad_line_is_named(tmp_path, content, sentence):
         with pytest.raises(InputError) as caught:
             read(tmp_path / "v")
         assert str(caught.value) == f"{tmp_path}/v, {sentence}"
+
+
+@pytest.mark.parametrize("word", ["", "two words", "two\nlines"])
+def test_a_word_that_would_not_come_back_is_not_written(tmp_path, word):
+    with pytest.raises(ValueError, match="expected words without spaces"):
+        Vocabulary(["word", word]).save(tmp_path / "words")
+    assert not os.listdir(tmp_path)
 
 
 def test_a_missing_or_empty_file_is_named(tmp_path):
