@@ -332,7 +332,7 @@ def test_every_flag_and_target_that_pages_name_exists(page):
     known |= {"before", "full", "repeats", "automatic", "backends", "nbest", "rate", "student_dir", "help", "works"}
     known |= {"peer", "record_durations", "whole", "xla_cpu_max_isa", "xla_gpu_enable_triton_gemm"}
     known |= {"tf_xla_persistent_cache_directory"}  # of tests/run.py, and of XLA
-    known |= {"directory"}  # of Python's http.server
+    known |= {"directory", "cpus"}  # of Python's http.server, and of Docker
     known |= {"batch", "to"}  # of mert-moses.pl, and of jupytext
     examples = {"min_p", "window"} if page == "CONTRIBUTING.md" else set()
     for flag in set(re.findall(r"(?<![\w-])--(\w+)", text)) - examples:
