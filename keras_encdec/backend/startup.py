@@ -96,7 +96,9 @@ def quietly() -> Iterator[None]:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     sys.stderr.flush()
     kept = os.dup(2)
-    with tempfile.TemporaryFile() as caught:
+    # In memory where the system can: a container may have no directory for temporary files that is writable.
+    in_memory = sys.platform == "linux"
+    with os.fdopen(os.memfd_create("messages"), "w+b") if in_memory else tempfile.TemporaryFile() as caught:
         os.dup2(caught.fileno(), 2)
         try:
             yield

@@ -10,6 +10,7 @@ import re
 import runpy
 import subprocess
 import sys
+import tempfile
 import types
 
 import pytest
@@ -84,6 +85,15 @@ def test_a_container_with_a_limit_gets_no_more_threads_than_may_run(limit, threa
     startup.import_keras()
     assert os.environ["OMP_NUM_THREADS"] == "7"  # the user's choice
     assert {name: value for name, value in os.environ.items() if name == "NPROC"} == threads
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has files in memory")
+def test_messages_are_shown_without_a_temporary_directory(monkeypatch, capfd, tmp_path):
+    with monkeypatch.context() as patch:  # until capfd needs a file
+        patch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+        with startup.quietly():
+            os.write(2, b"2026-01-01 00:00:00.000000: I tensorflow/core\nwrong\n")
+    assert capfd.readouterr().err == "wrong\n"
 
 
 def test_hidden_libraries_are_imported_afterwards(monkeypatch, tmp_path):
