@@ -91,10 +91,9 @@ def test_a_bad_line_is_named(tmp_path, content, sentence):
         assert str(caught.value) == f"{tmp_path}/v, {sentence}"
 
 
-@pytest.mark.parametrize("word", ["", "two words", "two\nlines"])
-def test_a_word_that_would_not_come_back_is_not_written(tmp_path, word):
-    with pytest.raises(ValueError, match="expected words without spaces"):
-        Vocabulary(["word", word]).save(tmp_path / "words")
+def test_a_word_of_two_lines_is_not_written(tmp_path):
+    with pytest.raises(ValueError, match="expected words without line feeds"):
+        Vocabulary(["word", "two\nlines"]).save(tmp_path / "words")
     assert not os.listdir(tmp_path)
 
 
