@@ -66,8 +66,9 @@ def import_keras(backend: str | None = None) -> None:
     if configured_backend() in ("jax", "tensorflow") and configured_backend() not in sys.modules:
         keep_compiled_programs()
     if processor_limit() is not None:  # the libraries would start a thread for each processor of the machine
+        number = str(available_processors())
         for name in THREAD_VARIABLES:
-            os.environ.setdefault(name, str(available_processors()))
+            os.environ.setdefault(name, number)
     try:
         with quietly(), lean_imports():
             keras = importlib.import_module("keras")

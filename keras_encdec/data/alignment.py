@@ -3,13 +3,13 @@
 import contextlib
 import ctypes
 import itertools
-import reprlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, cast
 
 from keras_encdec.configuration import check_choice
 from keras_encdec.errors import InputError
 from keras_encdec.formats.alignments import Links
+from keras_encdec.formats.fields import text_in_place_of_words
 from keras_encdec.runtime.imports import check_extra
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ def _check(source_sentences: Sequence[Words], target_sentences: Sequence[Words])
     for number, pair in enumerate(zip(source_sentences, target_sentences, strict=True), 1):
         for words in pair:
             if isinstance(words, str):
-                raise ValueError(f"found the text {reprlib.repr(words)}, expected a list of words")
+                raise text_in_place_of_words(words)
         if not all(pair):
             expected, remedy = "expected words on both sides", "remove such pairs before aligning"
             raise InputError(f"found no words on one side of sentence pair {number}", expected, remedy)

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import pathlib
-import reprlib
 import shutil
 import zlib
 from array import array
@@ -17,6 +16,7 @@ from keras_encdec.data.prepared_pairs import IDS, LENGTHS, SHORTLISTS, SPELLINGS
 from keras_encdec.errors import FilePath, InputError, explained
 from keras_encdec.formats import open_output
 from keras_encdec.formats.alignments import AlignedWordPair
+from keras_encdec.formats.fields import text_in_place_of_words
 from keras_encdec.formats.pair_format import WordPair
 from keras_encdec.runtime.open_output import write_file
 from keras_encdec.runtime.progress import counted
@@ -159,7 +159,7 @@ class _Side:
         numbers, occurrences = self.numbers, self.occurrences
         row: list[int] = []
         if isinstance(words, str):
-            raise ValueError(f"found the text {reprlib.repr(words)}, expected a list of words")
+            raise text_in_place_of_words(words)
         for word in words:
             number = numbers.get(word)
             if number is None:

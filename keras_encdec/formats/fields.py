@@ -39,6 +39,11 @@ def check_texts(texts: object) -> None:
         raise ValueError(f"found {reprlib.repr(texts)}, expected a list of texts")
 
 
+def text_in_place_of_words(text: str) -> ValueError:
+    """Makes the error of a text that was given in place of a list of words: it would be read letter by letter."""
+    return ValueError(f"found the text {reprlib.repr(text)}, expected a list of words")
+
+
 def are_words(words: Any) -> bool:
     """Returns whether an object is a list of words, or another sequence or an array of them.
 

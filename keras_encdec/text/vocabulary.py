@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 from keras_encdec.errors import FilePath, InputError, quoted
 from keras_encdec.formats import InputLines
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK
+from keras_encdec.formats.fields import text_in_place_of_words
 from keras_encdec.runtime.open_output import write_file
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Vocabulary:
             ValueError: for a text, which is a list of words only for a vocabulary of characters.
         """
         if isinstance(words, str) and not self._is_of_characters:
-            raise ValueError(f"found the text {reprlib.repr(words)}, expected a list of words")
+            raise text_in_place_of_words(words)
         return [*map(self._ids.__getitem__, words), END]
 
     def known_in_lower_case(self, words: Iterable[str]) -> int:
