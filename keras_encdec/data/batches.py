@@ -3,6 +3,7 @@
 import collections
 import functools
 import itertools
+import operator
 import reprlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -32,7 +33,8 @@ def pad(sequences: Sequence[Sequence[int]], width: int | None = None) -> Ids:
         int32 array `(n, width)`.
 
     Raises:
-        ValueError: for a list of ids in place of a list of such lists, and for a sequence longer than the width.
+        ValueError: for a list of ids in place of a list of such lists, for an item that is not a whole number below
+            2**31, and for a sequence longer than the width.
     """
     if not all(map(np.iterable, sequences)):
         raise ValueError(f"found {reprlib.repr(sequences)}, expected a list of lists of ids")
@@ -41,7 +43,10 @@ def pad(sequences: Sequence[Sequence[int]], width: int | None = None) -> Ids:
         raise ValueError(f"found a sequence of {longest} ids, expected at most width={width}")
     rows = np.zeros((len(sequences), width or longest), np.int32)
     for row, sequence in zip(rows, sequences, strict=True):
-        row[: len(sequence)] = sequence
+        try:
+            row[: len(sequence)] = list(map(operator.index, sequence))  # NumPy would cut 5.7 to 5
+        except (TypeError, OverflowError):
+            raise ValueError(f"found {reprlib.repr(sequence)}, expected ids, whole numbers below 2**31") from None
     return rows
 
 

@@ -3,6 +3,7 @@
 import functools
 import math
 import numbers
+import operator
 import reprlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
@@ -225,8 +226,8 @@ def _unpadded(source: Sequence[int] | np.ndarray, ids: int) -> list[int]:
     if not np.iterable(source):
         raise ValueError(f"found the source {source}, expected a sequence of ids: give a list of sources")
     try:
-        source = [int(i) for i in source]
-    except (TypeError, ValueError):
+        source = list(map(operator.index, source))
+    except TypeError:
         found = reprlib.repr(source)
         raise ValueError(f"found the source {found}, expected a sequence of ids; TextGenerator takes texts") from None
     while source and source[-1] == PADDING:

@@ -1,6 +1,7 @@
 """Tests of the order of the training pairs and of their batches."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -164,6 +165,9 @@ def test_sequences_are_padded():
         pad([1, 2])
     with pytest.raises(ValueError, match="found a sequence of 3 ids, expected at most width=2"):
         pad([[5, 6, 2]], width=2)
+    for wrong in ([5.7, 2], [2**31, 2], ["5", 2]):
+        with pytest.raises(ValueError, match=f"found {re.escape(str(wrong))}, expected ids, whole numbers below"):
+            pad([[6, 2], wrong])
 
 
 def test_batches_of_a_rare_shape_are_padded_to_a_frequent_one(pairs, monkeypatch):

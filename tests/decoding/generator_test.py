@@ -140,7 +140,7 @@ def test_wrong_arguments_are_refused():
     for source, message in (([3, 0, 2], "closed by one end"), ([9, 2], "ids from 1 to 8"), ([-1, 2], "from 1 to 8")):
         with pytest.raises(ValueError, match=message):
             Generator(model).generate([source])
-    for texts in (["le chat"], [["le", "chat"]]):
+    for texts in (["le chat"], [["le", "chat"]], [[3.5, 2]]):
         with pytest.raises(
             ValueError, match="found the source .*, expected a sequence of ids; TextGenerator takes texts"
         ):
