@@ -13,7 +13,7 @@ import numpy as np
 from keras_encdec.decoding.generator import Generator
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.search import Hypothesis
-from keras_encdec.formats.fields import are_words, check_texts, split_tokens
+from keras_encdec.formats.fields import are_words, check_texts, split_tokens, text_in_place_of_words
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.spelling_rules import SpellingRules
 from keras_encdec.text.lexical_shortlist import LexicalShortlist, RareTranslations
@@ -78,7 +78,13 @@ class UnknownReplacement:
             words: list of str, the target, with "<unk>" or position words for unknown words.
             source_words: list of str, the source, with its words outside the vocabulary.
             attention: float array `(tokens, source_tokens)`, see `Hypothesis`. Optional.
+
+        Raises:
+            ValueError: for a text in place of the words of a side.
         """
+        for side in (words, source_words):
+            if isinstance(side, str):
+                raise text_in_place_of_words(side)
         if not any(map(stands_for_unknown, words)):
             return list(words)
         positions = {j: self._source_position(j, word, source_words, attention) for j, word in enumerate(words)}

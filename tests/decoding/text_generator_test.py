@@ -52,6 +52,9 @@ def test_other_unknown_words_come_from_the_source_word_of_most_attention():
     # A position outside the source is none.
     assert UnknownReplacement(DICTIONARY).replaced(["unkpos_1", "unkpos_-3"], SOURCE, attention) == ["Anna", "apple"]
     assert UnknownReplacement().replaced(["<unk>"], [], attention[:, 4:]) == ["<unk>"]
+    for sides in (("<unk>", SOURCE), (["<unk>"], "pomme"), ("apple", SOURCE)):
+        with pytest.raises(ValueError, match="found the text .*, expected a list of words"):
+            UnknownReplacement().replaced(*sides)
 
 
 @pytest.mark.parametrize(
