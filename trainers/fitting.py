@@ -37,6 +37,7 @@ from keras_encdec.trainers.checkpoints import (
 )
 from keras_encdec.trainers.job import TrainingJob
 from keras_encdec.trainers.resumption import Progress, TrainingState, round_sums, without_averages
+from keras_encdec.trainers.settings_checks import changed_learning_rate
 from keras_encdec.trainers.training_config import TrainingConfig
 
 # Name of the progress file in the model directory, and of the task in it.
@@ -83,6 +84,8 @@ def fit(
     needs_round = not progress.rounds or pruning is not None and pruning.is_late
     if has_rounds := needs_round or budget.done < 1.0 and not checkpoints.out_of_patience:
         record = ending.enter_context(ProgressRecord(_TASK, folder / PROGRESS)) if replicas.is_chief else None
+        if progress.updates and replicas.is_chief and (changed := changed_learning_rate(folder, config)):
+            reporter.changed(changed)
         update_reports = UpdateReports(reporter, budget, batches.batch_size, compilation)
         # The order counts: each reads what those before it have done after the same update, or at the end of the round.
         callbacks = [

@@ -35,7 +35,7 @@ from keras_encdec.trainers.job import TrainingJob
 from keras_encdec.trainers.model_card import CARD, ModelCard
 from keras_encdec.trainers.preparation import prepare_pairs, unigram_perplexity, validation_batches
 from keras_encdec.trainers.reporting import TrainingReporter, TrainingResult, TrainingRound
-from keras_encdec.trainers.settings_checks import changed_learning_rate, fixed_settings
+from keras_encdec.trainers.settings_checks import fixed_settings
 from keras_encdec.trainers.task_training import prepare_tasks
 from keras_encdec.trainers.tasks import TrainingTasks
 from keras_encdec.trainers.training_config import VALIDATING, TrainingConfig, check_together
@@ -167,8 +167,6 @@ def _train(job: TrainingJob, resume: bool) -> TrainingResult:
     warn_if_slow(keras.DTypePolicy(config.dtype_policy).compute_dtype)
     # Loads the checkpoint before preparing the pairs, to report differing settings at once.
     state = last_state(job) if has_begun else None
-    if has_begun and replicas.is_chief and (changed := changed_learning_rate(folder, config)):
-        reporter.changed(changed)
     initial = load_initial_model(config, data) if config.initial_model and not has_begun else None
     prepared = _prepared(job, initial, has_begun)
     directory, pairs, validation, training_indices = prepared

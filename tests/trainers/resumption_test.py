@@ -61,6 +61,8 @@ def test_another_learning_rate_is_used_and_reported(tsv, tmp_path):
     train_tiny(tsv, tmp_path, updates=1, **settings)
     _, lines = train_tiny(tsv, tmp_path, resume=True, updates=2, **settings)
     assert not any("Continuing" in line for line in lines)
+    _, [line] = train_tiny(tsv, tmp_path, resume=True, updates=2, **{**settings, "learning_rate": 0.5})
+    assert line.startswith("Nothing to train")
     _, lines = train_tiny(tsv, tmp_path, resume=True, updates=3, **{**settings, "learning_rate": 0.5})
     assert lines[0] == "Continuing with another learning rate: learning_rate 0.5 instead of 0.001."
     _, lines = train_tiny(tsv, tmp_path, resume=True, updates=4, **{**settings, "learning_rate": 0.5})
