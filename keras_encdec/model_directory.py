@@ -252,6 +252,7 @@ def load_model(path: str | os.PathLike, compiled: bool = False) -> TranslationMo
     Raises:
         InputError: if the file does not exist, cannot be read, or is not a model of this package, and if the
             temporary folder has no room for the weights of a pruned model.
+        FileNotFoundError: if the model is pruned, and no folder for temporary files is writable.
         MemoryError: if there is too little memory for the model.
     """
     path = path / WEIGHTS if (path := model_path(path)).is_dir() else path
@@ -259,7 +260,7 @@ def load_model(path: str | os.PathLike, compiled: bool = False) -> TranslationMo
     try:
         with dense_file(path) as dense, weights_will_be_loaded():
             model = keras.saving.load_model(dense, compile=compiled)
-    except MemoryError:
+    except (FileNotFoundError, MemoryError):
         raise
     except Exception as error:  # Keras, zip and HDF5 raise many kinds of errors for other bytes
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):

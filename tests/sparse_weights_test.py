@@ -170,6 +170,13 @@ def test_a_full_temporary_folder_is_not_taken_for_damage(files, monkeypatch):
         load_model(files[1])
 
 
+def test_a_missing_temporary_folder_is_not_taken_for_damage(files, monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: [str(tmp_path / "missing")])
+    with pytest.raises(FileNotFoundError, match="No usable temporary directory"):
+        load_model(files[1])
+
+
 def test_contradictory_arrays_are_named(files, tmp_path):
     _, sparse = files
     path = tmp_path / "best.keras"

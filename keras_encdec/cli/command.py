@@ -232,6 +232,8 @@ class Command:
                 return self._fail(str(error), 1)
             case BrokenPipeError() if reader_closed_pipe(error):
                 return 128 + signal.SIGPIPE  # the reader of the output has read enough, as head does
+            case FileNotFoundError() if "temporary directory" in str(error):  # of tempfile, even in imports
+                return self._fail("found no writable folder for temporary files; set TMPDIR to the path of one.", 1)
             case OSError():
                 place = f"{error.filename}: " if error.filename else ""
                 what = error.strerror or error

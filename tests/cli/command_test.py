@@ -127,6 +127,7 @@ def test_a_flag_may_not_be_empty():
         (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "out.gz"), 1, "out.gz: No space left on device; free space"),
         (ImportError("install tensorflow_text."), 1, "encdec-some: install tensorflow_text."),
         (ModuleNotFoundError("No module named 'h5py'"), 1, "(No module named 'h5py'); install keras-encdec again"),
+        (FileNotFoundError(2, "No usable temporary directory found in []"), 1, "set TMPDIR to the path of one."),
         (MemoryError(), 1, "encdec-some: found too little memory; free some, or raise its limit (ulimit -v)."),
         (MemoryError("Unable to allocate 9 GiB"), 1, "found too little memory (Unable to allocate 9 GiB); free some"),
         (KeyboardInterrupt(), 130, "encdec-some: interrupted; no unfinished output is left."),
