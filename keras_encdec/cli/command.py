@@ -191,6 +191,7 @@ class Command:
             raise UsageError(f"found the argument {others[0]!r}, expected flags only.")
         for name in set(flag_values) - set(self.texts):
             flag_values[name].value = _with_home(flag_values[name].value)
+        _check_working_directory()
         with self._progress(flag_values):
             return self.work(flag_values) or 0
 
@@ -267,6 +268,14 @@ def _flag_sentence(error: Exception) -> str:
         return f"--flagfile={cause.filename} cannot be read: {cause.strerror}."
     sentence = re.sub(r"\('Non-boolean argument to boolean flag', .*\)", "expected true or false", str(error))
     return sentence.replace("\n", " ").removesuffix(" ?").rstrip(".") + "."
+
+
+def _check_working_directory() -> None:
+    """Checks that the working directory exists: without it, paths and libraries fail in ways that do not name it."""
+    try:
+        os.getcwd()
+    except FileNotFoundError as error:
+        raise InputError("found that the working directory has been removed", "", "change to another one") from error
 
 
 def _check_progress_file(path: str, flag_values: flags.FlagValues) -> None:

@@ -31,6 +31,14 @@ def command(work, required=()):
     return Command("encdec-some", define_flags, work, required)
 
 
+def test_a_working_directory_that_was_removed_is_named(monkeypatch, tmp_path):
+    (tmp_path / "removed").mkdir()
+    monkeypatch.chdir(tmp_path / "removed")
+    (tmp_path / "removed").rmdir()
+    fail(in_process(command(lambda flag_values: None)), 1, "the working directory has been removed; change to another")
+    assert in_process(command(lambda flag_values: None), "--help").returncode == 0
+
+
 def test_flags_are_parsed_anew_for_every_run():
     seen = []
 
