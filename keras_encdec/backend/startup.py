@@ -69,8 +69,10 @@ def import_keras(backend: str | None = None) -> None:
         number = str(available_processors())
         for name in THREAD_VARIABLES:
             os.environ.setdefault(name, number)
+    # PyTorch has no such messages, and that of a library that ends the process, such as oneMKL, would be lost.
+    hushed = contextlib.nullcontext() if configured_backend() == "torch" else quietly()
     try:
-        with quietly(), lean_imports():
+        with hushed, lean_imports():
             keras = importlib.import_module("keras")
             if keras.backend.backend() == "tensorflow":
                 # Looking for a GPU writes another message.

@@ -182,6 +182,15 @@ def test_settings_that_keras_refuses_are_named_with_their_file(settings, found, 
     )
 
 
+def test_the_message_of_a_library_that_ends_the_process_is_shown(tmp_path):
+    """As of oneMKL, which PyTorch loads."""
+    (tmp_path / "torch.py").write_text("import os\nos.write(2, b'FATAL ERROR')\nos._exit(2)")
+    code = "from keras_encdec.backend.startup import import_keras; import_keras()"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "KERAS_BACKEND": "torch"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (2, "FATAL ERROR")
+
+
 def test_too_little_memory_for_the_backend_is_not_a_missing_backend(monkeypatch):
     def fail_to_load(name):
         raise ImportError("libtorch_cpu.so: failed to map segment from shared object")
