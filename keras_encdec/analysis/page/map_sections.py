@@ -62,7 +62,7 @@ def map_section(
         caption += " The densest parts have letters."
     scatter = Scatter(
         name,
-        f"Map of {len(points):,} {name} by t-SNE",
+        f"Map of {len(points):,} {name}",
         caption,
         points,
         [vectors.names],

@@ -5,7 +5,7 @@ import pytest
 from undrawn import undrawn
 
 from keras_encdec.analysis.page.map_sections import map_regions, map_section, projector_files
-from keras_encdec.analysis.vectors import Vectors
+from keras_encdec.analysis.vectors import LEAST, Vectors
 
 
 def test_regions_are_dense_and_do_not_overlap():
@@ -37,3 +37,4 @@ def test_only_a_map_with_regions_says_what_they_are(points, has_regions):
     with undrawn():
         section = map_section("words", "Words", "", vectors, plane, {})
     assert ("The densest parts have letters" in section.body) == has_regions
+    assert f"fewer than {LEAST} vectors" in section.body
