@@ -8,12 +8,12 @@ from keras_encdec.runtime.imports import lazy_imports
 if TYPE_CHECKING:
     from keras_encdec.export.client.connection import ClientOptions as ClientOptions
     from keras_encdec.export.client.connection import ConnectionOptions as ConnectionOptions
+    from keras_encdec.export.client.connection import server_health as server_health
+    from keras_encdec.export.client.connection import server_metadata as server_metadata
     from keras_encdec.export.client.load_test import LoadResult as LoadResult
     from keras_encdec.export.client.load_test import measure_server as measure_server
-    from keras_encdec.export.client.queries import ModelStatus as ModelStatus
-    from keras_encdec.export.client.queries import ServedSignatures as ServedSignatures
-    from keras_encdec.export.client.queries import server_health as server_health
-    from keras_encdec.export.client.queries import server_metadata as server_metadata
+    from keras_encdec.export.client.model_server import ModelStatus as ModelStatus
+    from keras_encdec.export.client.model_server import ServedSignatures as ServedSignatures
     from keras_encdec.export.client.score_file_with_server import ServedScoreSummary as ServedScoreSummary
     from keras_encdec.export.client.score_file_with_server import score_file_with_server as score_file_with_server
     from keras_encdec.export.comparison import ScoreDifference as ScoreDifference

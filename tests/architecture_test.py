@@ -260,7 +260,6 @@ TESTED_WITH = {
     "experiment/stage_functions": "experiment/experiment_test.py",
     "export/client/grpc_client": "export/client/score_file_with_server_test.py",
     "export/client/model_server": "export/client/score_file_with_server_errors_test.py",
-    "export/client/queries": "export/client/score_file_with_server_test.py",
     "export/client/served_scorer": "export/client/score_file_with_server_errors_test.py",
     "export/comparison": "export/verification_test.py",
     "export/scoring_graph": "export/served_model_test.py",

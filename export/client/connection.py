@@ -1,4 +1,4 @@
-"""Connects to a model on a server by the protocol of its address, gRPC or REST, and repeats calls."""
+"""Connects to a model on a server by gRPC or REST, as its address says, repeats calls, and asks what it serves."""
 
 import contextlib
 import dataclasses
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.errors import EncdecWarning, FilePath
-from keras_encdec.export.client.model_server import ModelName, Server, ServerError
+from keras_encdec.export.client.model_server import ModelName, ModelStatus, ServedSignatures, Server, ServerError
 from keras_encdec.export.versions import MAX_VERSION
 from keras_encdec.formats import ColumnKind, format_names
 from keras_encdec.runtime.imports import check_extra
@@ -212,3 +212,38 @@ def connected_to_version(address: str, options: ClientOptions, path: FilePath | 
         model = labelled_version(server, retrying(options.longest_wait, address=address))
         with contextlib.closing(connect(address, model, options.deadline, options.in_flight)) as numbered:
             yield numbered
+
+
+def server_health(server: str, options: ConnectionOptions | None = None, **values: object) -> ModelStatus:
+    """Asks a server for the versions of a model and their states.
+
+    Args:
+        server: str. Address of TensorFlow Serving: host:port for gRPC; for REST a URL, such as
+            "http://localhost:8501".
+        options: ConnectionOptions. Without a version or a label, the answer lists all versions. The default patience
+            is `0.0` seconds. Defaults to `None`: the defaults of the command.
+        **values: options by name, which override those in `options`.
+
+    Raises:
+        InputError: if the server does not answer, or has no such model, version or label.
+        ConfigurationError: a ValueError, for an invalid address, or a version together with a label.
+    """
+    options = ConnectionOptions.combined(options, values)
+    retries = retrying(options.patience or 0.0, address=server)
+    with connected(server, options) as client:
+        if options.label is None:
+            return ModelStatus(server, options.model, tuple(retries(client.status)))
+        labelled_model = labelled_version(client, retries)
+        with contextlib.closing(connect(server, labelled_model, options.deadline)) as labelled:
+            return ModelStatus(server, options.model, tuple(retries(labelled.status)))
+
+
+def server_metadata(server: str, options: ConnectionOptions | None = None, **values: object) -> ServedSignatures:
+    """Asks a server for the signatures of a model.
+
+    The arguments and errors are those of `server_health`; the default patience is `60.0` seconds.
+    """
+    options = ConnectionOptions.combined(options, values)
+    retries = retrying(options.longest_wait, address=server)
+    with connected(server, options) as client:
+        return ServedSignatures(*retries(client.metadata))
