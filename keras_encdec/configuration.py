@@ -292,7 +292,7 @@ class Configuration:
         return dict(values)
 
     @classmethod
-    def with_paths(cls, values: Mapping[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
+    def with_paths(cls, values: Mapping[str, object], change: Callable[[str], str]) -> dict[str, object]:
         """Returns values by name, with each path among them replaced by what `change` returns for it.
 
         Values that have not been checked are allowed: those that are not text stay as they are, and so does an empty

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import os
-from typing import Any, Self
+from typing import Self
 
 from keras_encdec.architectures.architecture_registry import load_preset
 from keras_encdec.configuration import ConfigurationError, hyperparameter
@@ -151,6 +151,6 @@ class TrainingData(RawTextOptions, EncodingOption, MalformedLinesOption):
         return {"source": "parallel", "target": "sentences", "input": self.format}.get(kind) or kind
 
     @classmethod
-    def from_preset(cls, preset: str | os.PathLike[str], **values: Any) -> Self:
+    def from_preset(cls, preset: str | os.PathLike[str], **values: object) -> Self:
         """Reads the data options of a preset; `values` override them, see `TrainingConfig.from_preset`."""
         return cls.from_dict({**load_preset(preset).table(cls, "data"), **values})

@@ -11,7 +11,6 @@ import os
 import pathlib
 import tomllib
 from collections.abc import Mapping
-from typing import Any
 
 from keras_encdec.architectures.configurations import (
     ATTENTION_OPTIONS,
@@ -108,7 +107,7 @@ class Preset:
     training: dict[str, object]
     data: dict[str, object]
 
-    def table(self, config_class: type[Configuration], name: str) -> dict[str, Any]:
+    def table(self, config_class: type[Configuration], name: str) -> dict[str, object]:
         """Returns one of the tables, and checks that its names are hyper-parameters of a configuration.
 
         Relative paths in it start from the folder of the file.

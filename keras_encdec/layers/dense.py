@@ -1,6 +1,6 @@
 """The dense layer, with products that keep float64."""
 
-from typing import Any
+from collections.abc import Callable
 
 import keras
 
@@ -33,5 +33,5 @@ class Dense(keras.layers.Dense):
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         outputs = product(inputs, self.kernel, self.bias)
-        activation: Any = tanh if self.activation is keras.activations.tanh else self.activation
+        activation: Callable[[Tensor], Tensor] = tanh if self.activation is keras.activations.tanh else self.activation
         return activation(outputs)

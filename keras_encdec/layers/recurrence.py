@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import keras
 from keras import ops
@@ -231,7 +230,7 @@ class _FloatLeaves:
         return keras.tree.pack_sequence_as(self._like, flat)
 
 
-def _cast(tensor: Tensor, dtype: Any) -> Tensor:
+def _cast(tensor: Tensor, dtype: object) -> Tensor:
     """Casts a tensor if it has another dtype: some of Keras's functions convert float64 to float32."""
     return tensor if tensor.dtype == dtype else ops.cast(tensor, dtype)
 

@@ -8,7 +8,6 @@ import pkgutil
 import sys
 import types
 from types import ModuleType
-from typing import Any
 
 LIBRARIES = {
     "web": ("starlette", "uvicorn"),
@@ -44,7 +43,9 @@ def lazy_imports(package: str) -> None:
 
 
 class _LazyPackage(types.ModuleType):
-    def __getattr__(self, name: str) -> Any:
+    _lazy_sources: dict[str, str]
+
+    def __getattr__(self, name: str) -> object:
         source = self._lazy_sources.get(name)
         if source is None:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")

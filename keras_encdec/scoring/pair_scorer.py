@@ -2,12 +2,13 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 import numpy as np
 
 from keras_encdec.formats.pair_format import WordPair
 from keras_encdec.runtime.progress import counted
+from keras_encdec.runtime.settings_files import Json
 from keras_encdec.task_options import HIGH_UNKNOWN_SHARE
 
 
@@ -212,7 +213,7 @@ class ScoreCounts:
         )
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "ScoreCounts":
+    def from_dict(cls, values: Mapping[str, Json]) -> "ScoreCounts":
         """Makes the counts from a dict that `dataclasses.asdict` made of them."""
         words = tuple(UnknownWords(**each) for each in values["unknown_words"])
         ngrams = tuple(NgramCounts(**each) for each in values["ngrams"])

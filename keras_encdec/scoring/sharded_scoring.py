@@ -8,7 +8,6 @@ import io
 import os
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from keras_encdec.backend.startup import KerasWork, software
 from keras_encdec.formats import Column, FilePath, InputLines, PairFormat, Record, open_output, pair_format
@@ -17,6 +16,7 @@ from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.progress import Progress
 from keras_encdec.runtime.progress_state import count_errors
+from keras_encdec.runtime.settings_files import Json
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult
 from keras_encdec.scoring.pair_scorer import ScoreCounts
@@ -189,7 +189,7 @@ class _Steps:
             self._ini, self.notices = self._scored_ini(reader)
         return reader.num_scores, reader.num_scores_line
 
-    def check(self, counts: dict[str, Any]) -> None:
+    def check(self, counts: dict[str, Json]) -> None:
         """Adds the counts of a shard, and checks the share of unknown words."""
         shard_counts = ScoreCounts.from_dict(counts)
         count_errors(shard_counts.malformed, shard_counts.last_problem)
