@@ -3,9 +3,8 @@
 import collections
 import functools
 import itertools
-import operator
 import reprlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -38,16 +37,26 @@ def pad(sequences: Sequence[Sequence[int]], width: int | None = None) -> Ids:
     """
     if not all(map(np.iterable, sequences)):
         raise ValueError(f"found {reprlib.repr(sequences)}, expected a list of lists of ids")
-    longest = max([1, *map(len, sequences)])
+    lengths = [*map(len, sequences)]
+    longest = max([1, *lengths])
     if width is not None and width < longest:
         raise ValueError(f"found a sequence of {longest} ids, expected at most width={width}")
+    ids = _array_of_ids(itertools.chain.from_iterable(sequences))
+    if ids is None:
+        wrong = next(sequence for sequence in sequences if _array_of_ids(sequence) is None)
+        raise ValueError(f"found {reprlib.repr(wrong)}, expected ids, whole numbers below 2**31")
     rows = np.zeros((len(sequences), width or longest), np.int32)
-    for row, sequence in zip(rows, sequences, strict=True):
-        try:
-            row[: len(sequence)] = list(map(operator.index, sequence))  # NumPy would cut 5.7 to 5
-        except (TypeError, OverflowError):
-            raise ValueError(f"found {reprlib.repr(sequence)}, expected ids, whole numbers below 2**31") from None
+    rows[np.arange(rows.shape[1]) < np.array(lengths, int)[:, None]] = ids
     return rows
+
+
+def _array_of_ids(items: Iterable[int]) -> np.ndarray | None:
+    """Returns an array of whole numbers that int32 holds; `None` if an item is something else."""
+    try:
+        ids = np.array(list(items) or np.zeros(0, int))
+    except ValueError:  # some items are sequences
+        return None
+    return ids if ids.ndim == 1 and ids.dtype.kind in "biu" and abs(ids).max(initial=0) < 2**31 else None
 
 
 class Batches:
