@@ -9,6 +9,7 @@ from typing import Any, Self
 from keras_encdec.architectures.architecture_registry import architecture, load_preset
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.pruning.pruning_options import SCHEME_HELP, SCHEMES
+from keras_encdec.runtime.files import checked_utf8
 from keras_encdec.trainers.training_data import TrainingData
 
 # The hyper-parameters that limit a training, and all that can end it.
@@ -338,7 +339,10 @@ def check_together(config: TrainingConfig, data: TrainingData) -> None:
 
     Raises:
         ConfigurationError: a ValueError, for options that contradict one another.
+        InputError: if a path, which settings.toml will contain, is not UTF-8.
     """
+    for options in (config, data):
+        options.with_paths(options.to_dict(), checked_utf8)
     sides = ("source", "target") if config.has_source else ("target",)
     kinds = dict.fromkeys(sides[0] if kind in sides else kind for kind in data.files)
     alone = "{source} with {target}" if config.has_source else "{target}"

@@ -19,7 +19,7 @@ from keras_encdec.model_config import (
     read_model_config,
     task_folder,
 )
-from keras_encdec.runtime.files import STANDARD_STREAM, absolute, exists, is_url, joined
+from keras_encdec.runtime.files import STANDARD_STREAM, absolute, checked_utf8, exists, is_url, joined
 from keras_encdec.runtime.open_output import write_file
 from keras_encdec.runtime.settings_files import Json, toml_lines, toml_value
 from keras_encdec.trainers.tasks import TASKS_FILE, TrainingTasks
@@ -51,8 +51,9 @@ def check_model_folder(model_dir: FilePath, resume: bool, tasks: TrainingTasks |
     Raises:
         ConfigurationError: a ValueError, if it contains a model that is not to be resumed.
         InputError: if it belongs to the package, has a trained model, but no checkpoint of its training, or has a file
-            that a run would replace and that no run wrote.
+            that a run would replace and that no run wrote. Also if its path is not UTF-8, which TensorBoard needs.
     """
+    checked_utf8(os.fspath(model_dir))
     if is_url(model_dir):
         has_model = not resume and exists(joined(model_dir, CONFIG))
     else:

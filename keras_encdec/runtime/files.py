@@ -90,6 +90,19 @@ def check_local(path: FilePath, argument: str) -> None:
         raise InputError("found a URL", expected, "name a local path, and copy it when the work is done", path=path)
 
 
+def checked_utf8(path: str) -> str:
+    """Returns a path that a file in UTF-8 will contain.
+
+    Raises:
+        InputError: if the absolute path has bytes that are not UTF-8.
+    """
+    try:
+        absolute(path).encode()
+    except UnicodeEncodeError:
+        raise InputError("found bytes that are not UTF-8 in this path", "", "rename it", absolute(path)) from None
+    return path
+
+
 def absolute(path: FilePath) -> str:
     """Returns the absolute path of a local file, and a URL as it is."""
     return os.fspath(path) if is_url(path) else os.path.abspath(path)

@@ -73,9 +73,7 @@ def test_a_language_model_and_a_reverse_model_have_their_own_cards(training_file
     known, card = front_matter(tmp_path / "lm")
     assert known["pipeline_tag"] == "text-generation" and "A model of p(target)," in card
     assert "--mode=sample" in card and "model's source" not in card
-    odd = tmp_path / "caf\udce9"  # the name is not UTF-8
-    odd.symlink_to(training_files / "tsv")
-    train_tiny(TrainingData(tsv=odd, reverse=True), tmp_path / "reverse", updates=1)
+    train_tiny(TrainingData(tsv=training_files / "tsv", reverse=True), tmp_path / "reverse", updates=1)
     known, card = front_matter(tmp_path / "reverse")
-    assert "A model of p(source | target)," in card and "`caf?` (tsv)" in card
-    assert known["model-index"][0]["results"][0]["dataset"]["name"] == "caf?"
+    assert "A model of p(source | target)," in card and "`tsv` (tsv)" in card
+    assert known["model-index"][0]["results"][0]["dataset"]["name"] == "tsv"

@@ -3,6 +3,7 @@
 import pytest
 
 from keras_encdec.configuration import ConfigurationError
+from keras_encdec.errors import InputError
 from keras_encdec.trainers import TrainingConfig, TrainingData
 from keras_encdec.trainers.training_config import check_together
 
@@ -71,3 +72,10 @@ def test_relative_paths_in_a_preset_start_from_its_folder(tmp_path, monkeypatch)
 def test_settings_that_contradict_the_data_are_refused(settings, data, expected):
     with pytest.raises(ConfigurationError, match=expected):
         check_together(TrainingConfig(updates=1, **settings), TrainingData(**data))
+
+
+@pytest.mark.parametrize("data", [{"tsv": "caf\udce9.tsv"}, {**TSV, "validation": ["caf\udce9"]}])
+def test_a_path_that_is_not_utf8_is_refused(data):
+    """It could not be written to settings.toml."""
+    with pytest.raises(InputError, match=r"caf\\xe9.*: found bytes that are not UTF-8 in this path; rename it"):
+        check_together(TrainingConfig(updates=1), TrainingData(**data))

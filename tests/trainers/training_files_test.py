@@ -21,6 +21,12 @@ def test_a_file_that_no_training_wrote_is_not_replaced(tsv, tmp_path, name):
     assert (tmp_path / "m" / name).read_text() == '{"mine": 1}'
 
 
+def test_a_model_directory_whose_path_is_not_utf8_is_refused(tsv, tmp_path):
+    """TensorBoard could not write to it."""
+    with pytest.raises(InputError, match=r"caf\\xe9/m: found bytes that are not UTF-8 in this path; rename it"):
+        train_tiny(tsv, tmp_path / "caf\udce9" / "m", updates=1)
+
+
 @pytest.mark.usefixtures("eager")
 def test_an_empty_path_stays_empty_in_the_settings(tsv, tmp_path):
     train_tiny(tsv.replace(phrase_table=""), tmp_path, updates=1, initial_model="")
