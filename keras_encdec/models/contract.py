@@ -14,7 +14,6 @@ from keras_encdec.backend.types import Encoded, Memory, Shape, State, Tensor
 from keras_encdec.errors import not_defined
 from keras_encdec.layers.recurrence import run_recurrence
 from keras_encdec.models.log_probs import next_log_probs
-from keras_encdec.models.symbols import NamedWeights
 
 if TYPE_CHECKING:
     from keras_encdec.models.characters import CharacterReader, Speller
@@ -77,12 +76,12 @@ def check_specs(part: str, tensors: Mapping[str, Tensor], specs: Mapping[str, Te
             )
 
 
-class ModelSide(NamedWeights):
-    """Base of encoders and decoders: what they compute from each word alone, see `WordTableCache`."""
+class ModelSide(keras.layers.Layer):
+    """Base of encoders and decoders: what they compute from each word alone, and the names of their weights."""
 
     @property
     def word_table_size(self) -> int:
-        """Number of elements of `word_tables`. Defaults to 0: there are no tables, and nothing else to define."""
+        """Number of elements of `word_tables`, see `WordTableCache`. Defaults to 0: there are no tables."""
         return 0
 
     def word_layers(self) -> list[keras.layers.Layer]:
@@ -92,6 +91,24 @@ class ModelSide(NamedWeights):
     def word_tables(self) -> list[Tensor]:
         """Computes what depends on a word alone, for all words: tensors `(vocabulary_size, ...)`."""
         raise not_defined(self, "word_tables")
+
+    def weight_classes(self) -> dict[str, list[keras.Variable]]:
+        """Names the classes of the weights for pruning, such as "decoder layer 1".
+
+        The weights that it leaves out are named by their layers, see `keras_encdec.pruning.pruning_masks`.
+
+        Returns:
+            dict from name to weights; biases among them are not pruned.
+        """
+        return {}
+
+    def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
+        """Returns the weights by the symbols of the equations, see `to_symbols`.
+
+        Returns:
+            dict of symbol, such as "encoder.U_r", to a variable and its columns.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no symbols of its weights; define its method symbols()")
 
 
 class Decoder(ModelSide):

@@ -1,4 +1,4 @@
-"""Names of weights: the symbols of the equations, by which they are read and set, and the classes for pruning."""
+"""The symbols of the equations, by which the weights of a model are read and set."""
 
 import reprlib
 from collections.abc import Mapping
@@ -10,28 +10,6 @@ from keras import ops
 
 if TYPE_CHECKING:
     from keras_encdec.models.translation_model import TranslationModel
-
-
-class NamedWeights(keras.layers.Layer):
-    """Base of encoders and decoders, which name their weights."""
-
-    def weight_classes(self) -> dict[str, list[keras.Variable]]:
-        """Names the classes of the weights for pruning, such as "decoder layer 1".
-
-        The weights that it leaves out are named by their layers, see `keras_encdec.pruning.pruning_masks`.
-
-        Returns:
-            dict from name to weights; biases among them are not pruned.
-        """
-        return {}
-
-    def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
-        """Returns the weights by the symbols of the equations, see `to_symbols`.
-
-        Returns:
-            dict of symbol, such as "encoder.U_r", to a variable and its columns.
-        """
-        raise NotImplementedError(f"{type(self).__name__} has no symbols of its weights; define its method symbols()")
 
 
 def to_symbols(model: "TranslationModel") -> dict[str, np.ndarray]:
