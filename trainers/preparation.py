@@ -1,10 +1,10 @@
 """Prepares the pairs to train and validate on."""
 
 import contextlib
+import functools
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -258,18 +258,16 @@ def _open(
     *source_paths, path = paths
     source_path = next(iter(source_paths), None)
     tokenizer = Tokenizer(**tokenization) if tokenization else None
-    reading: dict[str, Any] = {
-        "source_path": source_path,
-        "encoding": data.encoding,
-        "on_error": data.on_error,
-        "tokenizer": tokenizer,
-        "reverse": data.reverse,
-    }
+    opened: Callable[..., contextlib.AbstractContextManager[tuple[Iterator, RecordReader]]] = open_pairs
     if data.has_position_words:
-        with open_aligned_pairs(
-            path, data.registered_format, alignment=alignment, max_length=max_length, **reading
-        ) as opened:
-            yield opened
-        return
-    with open_pairs(path, data.registered_format, **reading) as (records, reader):
+        opened = functools.partial(open_aligned_pairs, alignment=alignment, max_length=max_length)
+    with opened(
+        path,
+        data.registered_format,
+        source_path=source_path,
+        encoding=data.encoding,
+        on_error=data.on_error,
+        tokenizer=tokenizer,
+        reverse=data.reverse,
+    ) as (records, reader):
         yield records if config.has_source else (([], target) for _, target in records), reader
