@@ -30,7 +30,7 @@ from keras_encdec.cli.process import (
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.runtime.files import check_distinct_files, is_url, read_contents
-from keras_encdec.runtime.workers import collect_cycles_rarely
+from keras_encdec.runtime.workers import STOP_SIGNALS, collect_cycles_rarely
 
 GUIDES = "docs/guides"
 # What absl appends to the help of a flag that may be given several times; our texts say so themselves.
@@ -151,8 +151,10 @@ class Command:
         return "\n\n".join(parts)
 
     def _guarded(self, arguments: Sequence[str], interruption: Interruption) -> int:
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # until their exceptions are caught
         with interruption, quiet_libraries(self.name):
             try:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
                 status = self._main(arguments)
                 if sys.stdout is not None:
                     sys.stdout.flush()  # so that a failure is reported here, and not by Python at exit

@@ -1,5 +1,6 @@
 """How commands start and report errors, in this process."""
 
+import contextlib
 import errno
 import os
 import signal
@@ -173,6 +174,16 @@ def test_a_signal_ends_the_work_even_if_its_exception_is_replaced_by_another(num
     before = signal.getsignal(number)
     fail(in_process(command(work)), 128 + number, "encdec-some: interrupted; no unfinished output is left.")
     assert signal.getsignal(number) is before
+
+
+def test_a_signal_before_the_work_begins_ends_the_command_in_one_sentence(monkeypatch, signals_obeyed):
+    @contextlib.contextmanager
+    def interrupted(command):
+        signal.raise_signal(signal.SIGTERM)
+        yield
+
+    monkeypatch.setattr("keras_encdec.cli.command.quiet_libraries", interrupted)
+    fail(in_process(command(lambda flag_values: None)), 143, "encdec-some: interrupted; no unfinished output is left.")
 
 
 def test_it_runs_in_any_thread():
