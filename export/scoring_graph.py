@@ -1,7 +1,7 @@
 """Encodes and scores phrases of mixed lengths in a TensorFlow graph, for any model that meets the decoder contract."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import tensorflow as tf
 
@@ -11,11 +11,14 @@ from keras_encdec.models.contract import Decoder, Encoder, TensorSpec
 from keras_encdec.models.log_probs import token_log_probs
 from keras_encdec.text.vocabulary import UNKNOWN
 
+# A tensor, or tensors in tuples, lists and dicts; and the variables of a loop.
+Results = TypeVar("Results")
+Variables = TypeVar("Variables", bound=tuple[object, ...])
 # Maximum number of phrases that are computed together.
 PHRASES_AT_ONCE = 256
 
 
-def in_parts(part: Callable[[tf.Tensor, Structure], Structure], lengths: tf.Tensor, results: Structure) -> Structure:
+def in_parts(part: Callable[[tf.Tensor, Results], Results], lengths: tf.Tensor, results: Results) -> Results:
     """Calls `part(indices, results) -> results` for groups of phrases of similar length, at most 256 each.
 
     The indices begin with the longest phrase; each call gets the results of the call before it.
@@ -23,7 +26,7 @@ def in_parts(part: Callable[[tf.Tensor, Structure], Structure], lengths: tf.Tens
     number = tf.size(lengths)
     order = tf.argsort(lengths, direction="DESCENDING", stable=True)
 
-    def iteration(start: tf.Tensor, results: Structure) -> tuple[tf.Tensor, Structure]:
+    def iteration(start: tf.Tensor, results: Results) -> tuple[tf.Tensor, Results]:
         return start + PHRASES_AT_ONCE, part(order[start : start + PHRASES_AT_ONCE], results)
 
     return sequential_loop(lambda start, _: start < number, iteration, (0, results))[1]
@@ -44,13 +47,14 @@ def put_rows(table: tf.Tensor, indices: tf.Tensor, rows: tf.Tensor) -> tf.Tensor
 
 def sequential_loop(
     condition: Callable[..., tf.Tensor],
-    body: Callable[..., Structure],
-    values: tuple[Structure, ...],
+    body: Callable[..., Variables],
+    values: Variables,
     shapes: Structure | None = None,
-) -> Structure:
+) -> Variables:
     """Runs a `tf.while_loop` without parallel iterations; `shapes` are its `shape_invariants`."""
     # Parallel iterations would keep the tensors of several parts in memory.
-    return tf.while_loop(condition, body, values, shape_invariants=shapes, parallel_iterations=1)
+    after: Variables = tf.while_loop(condition, body, values, shape_invariants=shapes, parallel_iterations=1)
+    return after
 
 
 # Maximum number of target tokens whose logits are in memory at the same time.
@@ -84,8 +88,7 @@ def encode_in_graph(
         name: _zeros(spec, tf.size(lengths), tf.shape(ids)[1], encoder.compute_dtype)
         for name, spec in encoder.encoded_spec.items()
     }
-    encoded: Tensors = in_parts(part, lengths, empty)
-    return encoded
+    return in_parts(part, lengths, empty)
 
 
 def score_in_graph(
@@ -161,9 +164,9 @@ def over_tokens(
     lengths: tf.Tensor,
     encoded: Tensors,
     source_of_phrase: tf.Tensor,
-    function: Callable[[TokenStates, Structure], Structure],
-    results: Structure,
-) -> Structure:
+    function: Callable[[TokenStates, Results], Results],
+    results: Results,
+) -> Results:
     """Calls `function(tokens, results) -> results` for all tokens of target phrases, at most 512 at a time.
 
     Args:
@@ -178,7 +181,7 @@ def over_tokens(
     first_state, memory = decoder.start(encoded)
     source_of_phrase, previous = tf.cast(source_of_phrase, tf.int32), decoder.previous_words(ids)
 
-    def part(indices: tf.Tensor, results: Structure) -> Structure:
+    def part(indices: tf.Tensor, results: Results) -> Results:
         source, rows = tf.gather(source_of_phrase, indices), rows_by_step(tf.gather(lengths, indices))
         words = tf.gather(previous, indices)
         state = {name: tf.gather(table, source) for name, table in first_state.items()}
@@ -188,7 +191,7 @@ def over_tokens(
         token_of_row = tf.stack([tf.gather(indices, row), step], axis=1)
         word, source_of_row = tf.gather_nd(previous, token_of_row), tf.gather(source, row)
 
-        def chunk(start: tf.Tensor, results: Structure) -> tuple[tf.Tensor, Structure]:
+        def chunk(start: tf.Tensor, results: Results) -> tuple[tf.Tensor, Results]:
             now = slice(start, start + TOKENS_AT_ONCE)
             state = {name: table[now] for name, table in states.items()}
             tokens = TokenStates(token_of_row[now], word[now], state, memory, source_of_row[now])

@@ -112,8 +112,7 @@ def search_in_graph(
         pairs = zip(results, parts, strict=True)
         return start + size, *(tf.tensor_scatter_nd_update(whole, indices[:, None], rows) for whole, rows in pairs)
 
-    results = sequential_loop(lambda start, *_: start < sources, part, (0, *results))
-    ids, log_probs, scores, links = results[1:]
+    _, ids, log_probs, scores, links = sequential_loop(lambda start, *_: start < sources, part, (0, *results))
     return SearchResults(ids, tf.maximum(log_probs, tf.float32.min), tf.maximum(scores, tf.float32.min), links)
 
 

@@ -249,8 +249,7 @@ def _unknown_states(
     lengths = tf.math.count_nonzero(ids, axis=1, dtype=tf.int32)
     widths = [decoder.speller.units, *([] if width is None else [width])]
     tables = tuple(tf.zeros(tf.stack([words, each])) for each in widths)
-    states: tuple[tf.Tensor, ...] = over_tokens(decoder, ids, lengths, encoded, source, put, tables)
-    return states
+    return over_tokens(decoder, ids, lengths, encoded, source, put, tables)
 
 
 class _Speller:
