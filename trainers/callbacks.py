@@ -189,7 +189,7 @@ def add_average(
     if masks := PruningMasks.of(model):
         weights = masks.applied(weights)
     model.set_weights(weights)
-    batches = evaluation_batches(lambda: list(map(average.replicas.part, validation.once())))
+    batches = evaluation_batches(list(map(average.replicas.part, validation.once())))
     generator = generator_state(average.replicas)  # PyTorch draws from it when it begins to read the batches
     measured = model.evaluate(batches, verbose=0, return_dict=True)
     if bleu:

@@ -144,7 +144,7 @@ def _run_rounds(
     try:
         model.fit(
             training_stream(lambda: map(replicas.part, batches.stream(progress.updates))),
-            validation_data=validation and evaluation_batches(lambda: list(map(replicas.part, validation.once()))),
+            validation_data=validation and evaluation_batches(list(map(replicas.part, validation.once()))),
             steps_per_epoch=round_updates,
             initial_epoch=len(without_averages(progress.rounds)),
             epochs=sys.maxsize,

@@ -243,15 +243,12 @@ def training_stream(
     return ((batch,) for batch in make_batches())
 
 
-def evaluation_batches(
-    make_batches: Callable[[], list[dict[str, Tensor]]],
-) -> "tf.data.Dataset | keras.utils.PyDataset":
+def evaluation_batches(batches: list[dict[str, Tensor]]) -> "tf.data.Dataset | keras.utils.PyDataset":
     """Makes a set of batches, for `model.evaluate` and for validation in `model.fit`.
 
     Args:
-        make_batches: callable without arguments that returns a list of dicts "source" and "target", int32 arrays.
+        batches: list of dicts "source" and "target", int32 arrays.
     """
-    batches = make_batches()
     if backend_name() != "tensorflow":
         return _BatchList(batches)
     import tensorflow as tf
