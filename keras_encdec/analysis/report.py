@@ -76,6 +76,7 @@ def report(
     compare_with: Sequence[FilePath] = (),
     options: ReportOptions | None = None,
     say: Callable[[str], None] = lambda line: None,
+    **values: object,
 ) -> ReportSummary:
     """Reproduces the paper's tables and figures for a model: an HTML page, figures as PNG and SVG, tables as TSV.
 
@@ -93,6 +94,7 @@ def report(
         compare_with: list of model directories whose training curves are plotted with the model's. Defaults to none.
         options: ReportOptions. Defaults to `ReportOptions()`.
         say: function that is called with a line when a step begins. Defaults to no output.
+        **values: options by name, which override those in `options`.
 
     Raises:
         ImportError: if the extra `analysis` is not installed.
@@ -103,7 +105,7 @@ def report(
 
         print(report("model", "report", "phrase-table.gz"))
     """
-    start, options = time.monotonic(), ReportOptions.combined(options, {})
+    start, options = time.monotonic(), ReportOptions.combined(options, values)
     check_path(output, "the folder of a report")
     options.check_files(phrase_table, source, target)
     check_lists(compare_with=compare_with)

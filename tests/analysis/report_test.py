@@ -112,7 +112,7 @@ def test_figure_3_has_every_pair(written, forward_scorer):
 @pytest.mark.usefixtures("quickly")
 def test_an_earlier_report_is_replaced_and_no_other_file(model_dirs, table, tmp_path):
     out = tmp_path / "out"
-    first = report(model_dirs / "forward", out, table, options=ReportOptions(samples=2))
+    first = report(model_dirs / "forward", out, table, samples=2)
     (out / "tables" / "mine.tsv").write_text("mine")
     second = report(model_dirs / "forward", out, options=ReportOptions(map_words=20))
     assert "scores" in first.sections and second.sections == ("words",)
