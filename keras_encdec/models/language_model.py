@@ -95,7 +95,7 @@ class LanguageModel(TranslationModel):
 
     @without_gradients
     def token_log_probs(self, target: Tensor) -> Tensor:
-        """Computes log p(y_t | y_<t) of each token.
+        """Computes log p(y_t | y_<t) of each token, without gradients; call the model for gradients.
 
         Args:
             target: integer ids `(batch, time)`.
@@ -110,7 +110,7 @@ class LanguageModel(TranslationModel):
 
     @without_gradients
     def score(self, target: Tensor) -> Tensor:
-        """Computes log p(y), including the end of sequence, without length normalization.
+        """Computes log p(y), including the end of sequence, without length normalization and without gradients.
 
         Args:
             target: integer ids `(batch, time)`.

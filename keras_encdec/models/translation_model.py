@@ -307,7 +307,7 @@ class EncoderDecoder(TranslationModel):
 
     @without_gradients
     def score(self, source: Tensor, target: Tensor) -> Tensor:
-        """Computes log p(y | x), including the end of sequence, without length normalization.
+        """Computes log p(y | x), including the end of sequence, without length normalization and without gradients.
 
         Args:
             source: integer ids `(batch, source_time)`.
