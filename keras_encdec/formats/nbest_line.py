@@ -95,7 +95,8 @@ def _parsed_features(features: bytes) -> list[tuple[str, list[float]]]:
             found, file = f"found {quoted(word)}, as old versions of Moses write", "an n-best list of Moses 2 or later"
             raise MalformedLine(found, 'expected features such as "LM0= -1"', file)
         elif values is None:
-            raise MalformedLine(f"found {quoted(word)} before any feature", 'expected a name such as "LM0="')
+            expected = 'expected name, space and value, such as "LM0= -1"'
+            raise MalformedLine(f"found {quoted(word)} before any feature", expected)
         else:
             values.append(_number(word, f"the value of {shortened(name)},"))
     for name, values in parsed.items():
