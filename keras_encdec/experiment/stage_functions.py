@@ -37,7 +37,7 @@ class TrainingStopped(Exception):
     """A signal stopped a training run. The next run of the experiment continues it."""
 
     def __init__(self, signal: int) -> None:
-        super().__init__(f"signal {signal}")
+        super().__init__(f"found signal {signal} during a training run; the same call continues it")
         self.signal = signal
 
 

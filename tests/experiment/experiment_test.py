@@ -283,6 +283,8 @@ def test_a_signal_during_training_ends_the_command(folder, eager, uncompiled, mo
     with contextlib.redirect_stderr(io.StringIO()) as said:
         assert command.COMMAND.main(arguments) == 128 + signal.SIGTERM
     assert "[2/" in said.getvalue() and "Stopped by a signal; run the same command again to continue" in said.getvalue()
+    with pytest.raises(stage_functions.TrainingStopped, match="found signal 15 .*; the same call continues it"):
+        run(folder)
     monkeypatch.undo()
     with contextlib.redirect_stdout(io.StringIO()) as table, contextlib.redirect_stderr(io.StringIO()) as said:
         assert command.COMMAND.main(arguments) == 0
