@@ -27,7 +27,8 @@ def to_symbols(model: "TranslationModel") -> dict[str, np.ndarray]:
         dict from str to array, copies, in the dtype of the variables.
 
     Raises:
-        ValueError: for another object, such as a model directory.
+        ValueError: for another object, such as a model directory, and for weights of your own layers that their method
+            `symbols` does not name.
     """
     return {
         symbol: np.array(ops.convert_to_numpy(variable)[..., columns])
@@ -74,7 +75,14 @@ def from_symbols(model: "TranslationModel", arrays: Mapping[str, np.ndarray]) ->
 def _columns_by_symbol(model: "TranslationModel") -> dict[str, tuple[keras.Variable, slice]]:
     """Returns the variable of each symbol, and its columns in it."""
     check_model(model)
-    return {**model.encoder.symbols(), **model.decoder.symbols()}
+    columns_by_symbol = {**model.encoder.symbols(), **model.decoder.symbols()}
+    named = {id(variable) for variable, _ in columns_by_symbol.values()}
+    weights = [*model.encoder.weights, *model.decoder.weights]
+    if unnamed := [weight.path for weight in weights if id(weight) not in named]:  # they would be lost
+        raise ValueError(
+            f"found weights without symbols, {', '.join(unnamed)}, expected one for each; define symbols() in the layer"
+        )
+    return columns_by_symbol
 
 
 def check_model(model: object) -> None:

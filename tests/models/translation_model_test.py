@@ -11,6 +11,7 @@ from recurrent_toys import SIZES, padded, stirred
 from keras_encdec.architectures.architecture_registry import ARCHITECTURES, architecture
 from keras_encdec.configuration import Configuration
 from keras_encdec.decoding import Generator
+from keras_encdec.layers import RNNCell
 from keras_encdec.models import RecurrentLanguageModel, RNNEncoderDecoder, model_class, register_model, to_symbols
 from keras_encdec.models.rnn_encoder_decoder import RNNDecoder, RNNEncoder
 from keras_encdec.models.translation_model import MODELS, EncoderDecoder
@@ -147,3 +148,11 @@ def test_scores_of_one_shape_are_compiled_once_if_at_all_and_follow_the_weights(
     assert model.calls == (0 if keras.backend.backend() == "jax" else 1)
     assert abs(after - before).max() > 0.01
     np.testing.assert_allclose(after, numpy(model.token_log_probs(target)).sum(axis=1), atol=1e-5)
+
+
+def test_weights_that_a_layer_does_not_name_are_refused_by_symbols(monkeypatch):
+    model = RecurrentLanguageModel(3, units=2, embedding_dim=2, cell="rnn")
+    assert to_symbols(model)
+    monkeypatch.setattr(RNNCell, "symbols", lambda self: {})
+    with pytest.raises(ValueError, match=r"found weights without symbols, \S+/rnn_cell\S*/kernel, .*; define symbols"):
+        to_symbols(model)
