@@ -280,6 +280,7 @@ TESTED_WITH = {
     "smt/decoder/phrase_options": "smt/decoder/phrase_decoder_test.py",
     "smt/decoder/phrase_search": "smt/decoder/phrase_decoder_test.py",
     "smt/extraction/extraction_steps": "smt/extraction/extract_test.py",
+    "smt/extraction/sentence_batches": "smt/extraction/extract_test.py",
     "smt/nbest/hypothesis_phrases": "smt/nbest/phrase_features_test.py",
     "smt/nbest/phrase_scores": "smt/nbest/phrase_features_test.py",
     "task_options": "scoring/sharded_scoring_test.py",

@@ -5,7 +5,8 @@ import pathlib
 import time
 from collections.abc import Callable, Sequence
 
-from keras_encdec.analysis.page.figures import boxes_notice, drawing_style
+from keras_encdec.analysis.page.figures import drawing_style
+from keras_encdec.analysis.page.fonts import boxes_notice
 from keras_encdec.analysis.page.page import Section, page
 from keras_encdec.analysis.page.training_sections import read_training_run
 from keras_encdec.analysis.report_options import (

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 from keras_encdec import __version__
 from keras_encdec.errors import InputError
+from keras_encdec.runtime.control_groups import processor_limit
 from keras_encdec.runtime.imports import import_triton
-from keras_encdec.runtime.workers import THREAD_VARIABLES, available_processors, processor_limit
+from keras_encdec.runtime.workers import THREAD_VARIABLES, available_processors
 
 if TYPE_CHECKING:
     from keras_encdec.runtime.engines import Work

@@ -22,7 +22,8 @@ from keras_encdec.diagnosis.libraries import (
 )
 from keras_encdec.diagnosis.paths import CheckedPath, check_path
 from keras_encdec.errors import FilePath
-from keras_encdec.runtime.workers import available_processors, memory_limit, processor_limit, system_text
+from keras_encdec.runtime.control_groups import memory_limit, processor_limit, system_text
+from keras_encdec.runtime.workers import available_processors
 
 
 class Section(Protocol):

@@ -165,15 +165,8 @@ def draw_results(result: ExperimentResult, folder: str | os.PathLike[str]) -> tu
         ImportError: if the extra `analysis` is not installed.
     """
     check_extra("analysis", "The plot")
-    from keras_encdec.analysis.page.figures import (
-        BLUE,
-        VERMILION,
-        boxes_notice,
-        drawing_style,
-        literal,
-        new_figure,
-        rendered,
-    )
+    from keras_encdec.analysis.page.figures import BLUE, VERMILION, drawing_style, literal, new_figure, rendered
+    from keras_encdec.analysis.page.fonts import boxes_notice
 
     rows = result.rows
     with drawing_style():

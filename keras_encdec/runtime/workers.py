@@ -1,11 +1,10 @@
-"""Executors of threads and processes, results in the order of the items, stop signals, and limits of the system."""
+"""Executors of threads and processes, results in the order of the items, and handlers of stop signals."""
 
 import collections
 import contextlib
 import gc
 import math
 import os
-import pathlib
 import signal
 import threading
 import types
@@ -18,6 +17,7 @@ from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from keras_encdec.errors import InputError
+from keras_encdec.runtime.control_groups import processor_limit
 
 if TYPE_CHECKING:
     from multiprocessing.synchronize import BoundedSemaphore, Lock
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 OWN_PROGRAM = 'a program of your own must be a file that does its work under if __name__ == "__main__":'
 # The variables that tell PyTorch, TensorFlow and XLA how many threads to start.
 THREAD_VARIABLES = "OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "NPROC"
-_PROC, _CGROUPS = pathlib.Path("/proc"), pathlib.Path("/sys/fs/cgroup")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Parameters = ParamSpec("Parameters")
@@ -52,40 +51,6 @@ def available_processors() -> int:
     number = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     limit = processor_limit()
     return number if limit is None else min(number, max(1, math.ceil(limit)))
-
-
-def processor_limit() -> float | None:
-    """Returns the number of processors whose time this process may use, such as 1.5; `None` without a limit.
-
-    Control groups (cgroups), such as that of a container, have such limits.
-    """
-    quotas = [float(quota) / float(period) for quota, period in map(str.split, _limits("cpu.max"))]
-    for quota, period in zip(_limits("cpu/cpu.cfs_quota_us"), _limits("cpu/cpu.cfs_period_us"), strict=False):
-        if int(quota) > 0:  # -1 is no limit
-            quotas.append(int(quota) / int(period))
-    return min(quotas, default=None)
-
-
-def memory_limit() -> int | None:
-    """Returns the bytes of memory that this process may use; `None` without a limit."""
-    return min(map(int, [*_limits("memory.max"), *_limits("memory/memory.limit_in_bytes")]), default=None)
-
-
-def _limits(name: str) -> list[str]:
-    """Returns the limits in a file of this process's control group and of its parent groups; "max" is left out."""
-    groups = [line.partition("::")[2] for line in system_text(_PROC / "self" / "cgroup").splitlines() if "::" in line]
-    group = _CGROUPS / (groups[0].lstrip("/") if groups else "")
-    folders = [folder for folder in (group, *group.parents) if folder.is_relative_to(_CGROUPS)]
-    texts = [system_text(folder / name).strip() for folder in folders]
-    return [text for text in texts if text and not text.startswith("max")]
-
-
-def system_text(path: pathlib.Path) -> str:
-    """Returns the text of a file of the system; an empty text if there is none."""
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
 
 
 def collect_cycles_rarely() -> None:

@@ -25,7 +25,7 @@ from keras_encdec.backend.startup import (
     lean_imports,
     settings_file,
 )
-from keras_encdec.runtime import workers
+from keras_encdec.runtime import control_groups
 from keras_encdec.runtime.workers import THREAD_VARIABLES
 
 SCRIPT = """
@@ -79,8 +79,8 @@ def test_a_command_imports_the_backend_and_no_optional_library(tmp_path):
 def test_a_container_with_a_limit_gets_no_more_threads_than_may_run(limit, threads, monkeypatch, tmp_path):
     given = {name: value for name, value in os.environ.items() if name not in THREAD_VARIABLES}
     monkeypatch.setattr(os, "environ", given | {"OMP_NUM_THREADS": "7"})
-    monkeypatch.setattr(workers, "_CGROUPS", tmp_path)
-    monkeypatch.setattr(workers, "_PROC", tmp_path)
+    monkeypatch.setattr(control_groups, "_CGROUPS", tmp_path)
+    monkeypatch.setattr(control_groups, "_PROC", tmp_path)
     (tmp_path / "cpu.max").write_text(f"{limit}\n")
     startup.import_keras()
     assert os.environ["OMP_NUM_THREADS"] == "7"  # the user's choice

@@ -8,15 +8,15 @@ import pytest
 from keras_encdec.backend import devices
 from keras_encdec.diagnosis import diagnosis
 from keras_encdec.diagnosis.diagnosis import find_machine
-from keras_encdec.runtime import workers
+from keras_encdec.runtime import control_groups
 
 
 @pytest.fixture
 def system(monkeypatch, tmp_path):
     """Replaces /proc and /sys/fs/cgroup; a function that writes a file there."""
-    for module in (workers, diagnosis):
+    for module in (control_groups, diagnosis):
         monkeypatch.setattr(module, "_PROC", tmp_path / "proc")
-    monkeypatch.setattr(workers, "_CGROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(control_groups, "_CGROUPS", tmp_path / "cgroup")
     monkeypatch.setattr(devices, "_CPU_INFO", tmp_path / "proc" / "cpuinfo")
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))

@@ -19,7 +19,7 @@ OTHER_TEXT = {
     "diagnosis/diagnosis.py",  # files of the Linux kernel
     "formats/phrase_table.py",  # for speed, after a check that there is no other white space
     "smt/extraction/phrase_scoring.py",
-    "smt/extraction/extraction_steps.py",
+    "smt/extraction/sentence_batches.py",
     "smt/ngrams/ngram_model.py",  # the message of an error
 }
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from keras_encdec.errors import InputError
-from keras_encdec.runtime import workers
+from keras_encdec.runtime import control_groups
 from keras_encdec.runtime.workers import available_processors, in_order, processes, threads
 
 WITH_KILLED_TRACKER = """
@@ -45,8 +45,8 @@ print(os.waitstatus_to_exitcode(os.waitpid(tracker._pid, 0)[1]))
 @pytest.mark.parametrize(("limit", "number"), [("max 100000", 8), ("150000 100000", 2), ("20000 100000", 1)])
 def test_no_more_processors_are_used_than_the_control_group_allows(limit, number, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(8)), raising=False)
-    monkeypatch.setattr(workers, "_CGROUPS", tmp_path)
-    monkeypatch.setattr(workers, "_PROC", tmp_path)
+    monkeypatch.setattr(control_groups, "_CGROUPS", tmp_path)
+    monkeypatch.setattr(control_groups, "_PROC", tmp_path)
     (tmp_path / "cpu.max").write_text(f"{limit}\n")
     assert available_processors() == number
 

@@ -30,14 +30,10 @@ from keras_encdec.runtime.workers import available_processors, in_order, process
 from keras_encdec.smt.extraction.count_smoothing import CountSmoothing
 from keras_encdec.smt.extraction.extraction_options import ExtractionOptions
 from keras_encdec.smt.extraction.extraction_steps import (
-    DIRECTIONS,
     ScoredRange,
-    SentenceBatches,
-    align_direction,
     count_targets,
     extract_batch,
     forget_tables,
-    read_sentence_pairs,
     score_range,
     targets_path,
     write_range,
@@ -45,6 +41,12 @@ from keras_encdec.smt.extraction.extraction_steps import (
 )
 from keras_encdec.smt.extraction.lexical_table import Integers, WordPairCounts
 from keras_encdec.smt.extraction.phrase_runs import PAIRS_IN_PARTITION, Range, Run, plan_ranges
+from keras_encdec.smt.extraction.sentence_batches import (
+    DIRECTIONS,
+    SentenceBatches,
+    align_direction,
+    read_sentence_pairs,
+)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,7 +6,6 @@ import pytest
 
 from keras_encdec.analysis import PhraseGates, ScoreComparison, TablePair, UnitGates
 from keras_encdec.analysis.page.figures import (
-    boxes_notice,
     draw_attention,
     draw_binned_scores,
     draw_bleu,
@@ -16,6 +15,7 @@ from keras_encdec.analysis.page.figures import (
     drawing_style,
     rendered,
 )
+from keras_encdec.analysis.page.fonts import boxes_notice
 from keras_encdec.analysis.page.map_sections import draw_map
 from keras_encdec.analysis.page.training_sections import TrainingRun, draw_training
 from keras_encdec.analysis.score_statistics import BinnedScores, LengthBleu

@@ -16,7 +16,7 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.runtime.progress import ReadingProgress
 from keras_encdec.smt import extract_phrase_table, score_phrases
-from keras_encdec.smt.extraction import extract, extraction_steps, phrase_runs
+from keras_encdec.smt.extraction import extract, phrase_runs, sentence_batches
 
 SENTENCES = [
     ("the house", "la maison", "0-0 1-1"),
@@ -97,7 +97,7 @@ def test_the_table_made_on_disk_is_the_one_made_in_memory(tmp_path, out, monkeyp
         most = range(choose.randint(1, 9))
         links = {(choose.randrange(min(i + 2, len(source))), min(i, len(target) - 1)) for i in most}
         sentences.append((" ".join(source), " ".join(target), " ".join(f"{i}-{j}" for i, j in sorted(links))))
-    monkeypatch.setattr(extraction_steps, "WORDS_IN_BATCH", 100)
+    monkeypatch.setattr(sentence_batches, "WORDS_IN_BATCH", 100)
     monkeypatch.setattr(phrase_runs, "RANGE_BYTES", 1000)
     monkeypatch.setattr(phrase_runs, "PAIRS_IN_MEMORY", 50)
     monkeypatch.setattr(extract, "PAIRS_IN_PARTITION", 200)
