@@ -63,14 +63,15 @@ def import_keras(backend: str | None = None) -> None:
     """
     if backend:
         os.environ["KERAS_BACKEND"] = backend
-    if configured_backend() in ("jax", "tensorflow") and configured_backend() not in sys.modules:
+    chosen = configured_backend()
+    if chosen in ("jax", "tensorflow") and chosen not in sys.modules:
         keep_compiled_programs()
     if processor_limit() is not None:  # the libraries would start a thread for each processor of the machine
         number = str(available_processors())
         for name in THREAD_VARIABLES:
             os.environ.setdefault(name, number)
     # PyTorch has no such messages, and that of a library that ends the process, such as oneMKL, would be lost.
-    hushed = contextlib.nullcontext() if configured_backend() == "torch" else quietly()
+    hushed = contextlib.nullcontext() if chosen == "torch" else quietly()
     try:
         with hushed, lean_imports():
             keras = importlib.import_module("keras")
