@@ -13,6 +13,8 @@ from keras_encdec.formats.record_reader import MalformedLine, wrong_number_of_fi
 _SEPARATOR = b"|||"
 # An id must fit into an int of C.
 _ID = re.compile(rb"\d{1,9}")
+# With -t or -tt, Moses writes |0-1| or |0-1,wa=0-0 1-1,total=-2.5| after the words of each phrase.
+_TRACE = re.compile(rb"(?:^|[ \t]+)\|\d+-\d+(?:,[^|]*)?\|(?![^ \t])")
 
 
 class NBestLine(NamedTuple):
@@ -20,7 +22,7 @@ class NBestLine(NamedTuple):
 
     Attributes:
         id: int. Number of the source sentence, from 0.
-        hypothesis: bytes. The translation.
+        hypothesis: bytes. The translation, without the source spans that Moses writes after each phrase with `-t`.
         features: bytes. Names and values, `Name= v [v ...] Name2= v ...`.
         total: float. The weighted sum of the features.
     """
@@ -46,6 +48,8 @@ def parse_nbest_line(line: bytes) -> NBestLine:
 
     >>> parse_nbest_line(b"0 ||| le chat  ||| LM0= -4.5 TM0= -1 -2 ||| -3.25")
     NBestLine(id=0, hypothesis=b'le chat', features=b'LM0= -4.5 TM0= -1 -2', total=-3.25)
+    >>> parse_nbest_line(b"0 ||| le |0-0| chat |1-1|  ||| LM0= -4.5 ||| -3.25").hypothesis
+    b'le chat'
     """
     fields = [field.strip(FIELD_SPACE) for field in line.split(_SEPARATOR)]
     if not 4 <= len(fields) <= 6:
@@ -56,6 +60,8 @@ def parse_nbest_line(line: bytes) -> NBestLine:
         expected = "expected the number of a source sentence, from 0"
         raise MalformedLine(f"found the id {quoted(number)}", expected, "an n-best list")
     parse_features(features)
+    if b"|" in hypothesis:
+        hypothesis = _TRACE.sub(b"", hypothesis).lstrip(FIELD_SPACE)
     return NBestLine(int(number), hypothesis, features, _number(total, "the total"))
 
 

@@ -1,10 +1,10 @@
-"""The segmentation field of n-best lists."""
+"""The segmentation of n-best lists: its field, and the source spans between the words of a hypothesis."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_encdec.formats import PhraseSpan, parse_segmentation
+from keras_encdec.formats import PhraseSpan, parse_nbest_line, parse_segmentation
 from keras_encdec.formats.record_reader import MalformedLine
 
 LINE = b"0 ||| le chat  ||| LM0= -4.5 ||| -3.25"
@@ -53,3 +53,17 @@ def test_other_fields_are_not_a_segmentation():
 def test_spans_that_do_not_cover_each_word_once_are_malformed(text):
     with pytest.raises(MalformedLine, match='found the segmentation ".*", expected spans .* of the 2 words of'):
         parse_segmentation(LINE + f" ||| {text}".encode(), 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "words"),
+    [
+        (b"le |0-0| petit chat |1-2| ", b"le petit chat"),
+        (b"le|DET |0-0| chat|NOUN |1-1|", b"le|DET chat|NOUN"),
+        (b"le |0-0,wa=0-0 ,total=-1.5,LM0= -2| chat |1-1,wa=0-0 1-1,total=-2|", b"le chat"),
+        (b"|0-0| chat |1-1|", b"chat"),
+        (b"chat|0-0| 3|4-5|6 &#124;0-0&#124;", b"chat|0-0| 3|4-5|6 &#124;0-0&#124;"),
+    ],
+)
+def test_source_spans_between_the_words_of_a_hypothesis_are_not_words(hypothesis, words):
+    assert parse_nbest_line(b"0 ||| " + hypothesis + b" ||| LM0= -4.5 ||| -3.25").hypothesis == words
