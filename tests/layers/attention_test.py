@@ -65,6 +65,13 @@ def test_the_padding_of_the_queries_goes_on_to_the_next_layer():
     np.testing.assert_allclose(padded, short, atol=1e-6)
 
 
+def test_the_initializer_fills_all_weights_and_score_units_is_the_width_of_the_score():
+    layer = LocalPredictiveAttention("concat", score_units=5, kernel_initializer="ones")
+    layer(QUERIES, ANNOTATIONS)
+    assert [weight.shape for weight in layer.weights] == [(6, 6), (6, 1), (6, 5), (6, 5), (5, 1)]
+    assert all((numpy(weight) == 1).all() for weight in layer.weights)
+
+
 @pytest.mark.filterwarnings("error:.*softmax over axis")
 @pytest.mark.parametrize("layer", [GlobalAttention("dot"), LocalPredictiveAttention("concat", half_width=2)])
 def test_a_single_position_has_all_weight(layer):

@@ -39,11 +39,19 @@ def test_other_shapes_are_refused():
             LeftSingularVectors()(shape)
 
 
-@pytest.mark.parametrize("make", [lambda: GRU(50).cell, lambda: ContextGRUCell(50)])
-def test_cells_start_as_published(make):
-    cell = make()
-    cell.build((None, 400))
-    for variable in cell.trainable_variables:
+@pytest.mark.parametrize(
+    "layer, shapes",
+    [
+        (GRU(50).cell, [(None, 400)]),
+        (ContextGRUCell(50), [(None, 400)]),
+        (DeepOutput(90, 50, 80), [(None, None, 50), (None, None, 50), (None, 50)]),
+        (FactorizedEmbedding(90, 50, 80), [(None, None)]),
+    ],
+    ids=lambda value: value.name if hasattr(value, "name") else "",
+)
+def test_layers_start_as_published(layer, shapes):
+    layer.build(*shapes)
+    for variable in layer.trainable_variables:
         values = numpy(variable)
         if "bias" in variable.name:
             assert not values.any()

@@ -146,16 +146,26 @@ def test_it_has_the_weights_of_its_sizes(bidirectional, condition, cells):
     assert toy(bidirectional=bidirectional, condition=condition).count_params() == 57 + 50 + cells
 
 
-def test_initial_weights_are_uniform_and_forget_gates_are_open():
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {"bidirectional": "sum"},
+        {"bidirectional": "concat", "condition": "context", "cell": "gru"},
+        {"attention": "local_p", "attention_score": "concat"},
+        {"attention": "global", "characters": "both", "character_units": 16},
+    ],
+)
+def test_initial_weights_are_uniform_and_forget_gates_are_open(choices):
     sizes = {"layers": 1, "units": 16, "embedding_dim": 16}
-    model = RecurrentEncoderDecoder(50, 50, **sizes, bidirectional="sum", initial_scale=0.3)
+    model = RecurrentEncoderDecoder(50, 50, **sizes, **choices, initial_scale=0.3)
     for variable in model.trainable_variables:
         values = numpy(variable)
         if variable.name == "bias":
             np.testing.assert_array_equal(values, [0] * 16 + [1] * 16 + [0] * 32 if len(values) == 64 else 0)
         else:
-            assert 0.28 < np.abs(values).max() <= 0.3, variable.path
-            assert abs(values[values != 0].std() - 0.3 / 3**0.5) < 0.02
+            # Vectors of 16 numbers may be all smaller than the bound.
+            assert (0.28 if values.size > 16 else 0.1) < np.abs(values).max() <= 0.3, variable.path
+            assert values.size == 16 or abs(values[values != 0].std() - 0.3 / 3**0.5) < 0.02, variable.path
 
 
 @pytest.mark.parametrize("arguments", [{"layers": 0}, {"cell": "lsmt"}, {"bidirectional": "both"}, {"condition": "c"}])

@@ -54,6 +54,18 @@ def test_arguments_override_a_preset_and_unknown_ones_are_refused():
         RNNEncoderDecoder.from_preset("big", source_words=5, target_words=5)
 
 
+def test_matrices_start_normal_or_orthogonal():
+    sizes = {"embedding_dim": 40, "units": 40, "maxout_units": 20, "output_rank": 40}
+    for variable in RNNEncoderDecoder(60, 60, **sizes, initial_stddev=0.03).trainable_variables:
+        values = numpy(variable)
+        if "bias" in variable.name:
+            assert not values.any()
+        elif "recurrent" in variable.name:
+            np.testing.assert_allclose(values[:, :40].T @ values[:, :40], np.eye(40), atol=1e-4)
+        else:
+            assert abs(values[values != 0].std() - 0.03) < 0.003, variable.path
+
+
 def test_fit_learns_and_reports_perplexity_and_log_likelihood():
     keras.utils.set_random_seed(1)
     model = toy(initial_stddev=0.1)
