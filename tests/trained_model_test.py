@@ -84,8 +84,8 @@ def test_kinds_and_directions(tmp_path):
     check_translates(reverse, reverse=True, flag="--other")
     assert language.source_vocabulary.words == []
     for model, found in ((reverse, "found a model of p"), (language, "found a language model")):
-        with pytest.raises(InputError, match=f"{found}.* check --model_dir"):
-            check_translates(model)
+        with pytest.raises(InputError, match=f"{found}.* check --forward_model"):
+            check_translates(model, flag="--forward_model")
     check_is_language_model(language.has_source, language.path, "--general_target")
     with pytest.raises(InputError, match="found a translation model.* check --general_target"):
         check_is_language_model(forward.has_source, forward.path, "--general_target")
