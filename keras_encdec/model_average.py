@@ -1,7 +1,6 @@
 """The average of trained models, and the directory of a model that differs from a trained one only in its weights."""
 
 import dataclasses
-import json
 import math
 import os
 import pathlib
@@ -15,7 +14,7 @@ from keras import ops
 from keras_encdec.backend.startup import quietly
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import FilePath, InputError, explained
-from keras_encdec.model_config import CONFIG, WEIGHTS, model_path, replace_weights
+from keras_encdec.model_config import CONFIG, VOCABULARIES, WEIGHTS, model_path, replace_weights
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.files import as_result, check_absent, check_lists, is_url
 from keras_encdec.runtime.remote_folders import StagedFolder
@@ -26,8 +25,8 @@ from keras_encdec.trained_model import check_ensemble
 # Lowest cosine between the weights of two models that can be averaged. Models that were trained from the same weights
 # have a cosine above 0.7, even if one is pruned; with different initial weights, it is about 0.
 MIN_COSINE = 0.3
-# Files to copy in addition to those whose checksums are in `config.json`.
-_OTHERS = ("settings.toml", "LICENSE", "NOTICE")
+# The files that a derived model copies, if the model has them.
+_COPIED = (CONFIG, *VOCABULARIES, "settings.toml", "LICENSE", "NOTICE")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,8 +161,7 @@ def write_derived_model(directory: ModelDirectory, output: FilePath) -> int:
 
 
 def _write(directory: ModelDirectory, folder: pathlib.Path) -> None:
-    config = json.loads((directory.path / CONFIG).read_bytes())
-    for name in {CONFIG, *directory.checksums(), *config.get("sha256", {}), *_OTHERS} - {WEIGHTS}:
+    for name in _COPIED:
         if (directory.path / name).is_file():
             shutil.copyfile(directory.path / name, folder / name)
     written = folder / f"new.{WEIGHTS}"
