@@ -62,7 +62,7 @@ def encoded(array: np.ndarray) -> dict[str, np.ndarray] | None:
         return None  # the zeros take less than a bit mask, and less than a byte for each column index
     values = rows[present]
     indices = {
-        "row_counts": counts.astype(np.min_scalar_type(int(counts.max(initial=0)))),
+        "row_counts": counts.astype(np.min_scalar_type(int(counts.max()))),
         "columns": np.nonzero(present)[1].astype(np.min_scalar_type(rows.shape[1] - 1)),
     }
     mask = {"mask": np.packbits(present)}

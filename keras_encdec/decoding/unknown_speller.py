@@ -97,7 +97,7 @@ class UnknownSpeller:
         spelled = self._all_spelled(best_words, requests, sampler, character_sampler, table)
         if sampler.needs_draws:
             return spelled
-        worst = [min([each.score for each in best], default=-math.inf) for best in spelled]
+        worst = [min(each.score for each in best) for best in spelled]
         others = [
             [hypothesis for hypothesis in hypotheses[number:] if hypothesis.score > lowest]
             for hypotheses, lowest in zip(results, worst, strict=True)

@@ -137,11 +137,11 @@ def _numbered(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns the first index of each distinct row, in the rows' order, and the number of each row among them."""
     packed, values = np.zeros(len(rows), np.int64), 1
     for column in rows.T:
-        base = int(column.max(initial=0)) + 1
+        base = int(column.max()) + 1
         if values * base > MAX_PACKED:
             # Replaces the packed integers with small numbers, to make room for more columns.
             packed = np.unique(packed, return_inverse=True)[1]
-            values = int(packed.max(initial=0)) + 1
+            values = int(packed.max()) + 1
         packed, values = packed * base + column, values * base
     return np.unique(packed, return_index=True, return_inverse=True)[1:]
 
