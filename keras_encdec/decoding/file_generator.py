@@ -87,7 +87,7 @@ class FileGenerator:
         self._count_words(words)
         found = self._generate(words, first=window.first)
         self.counts["empty"] += sum(
-            1 for source, targets in zip(words, found, strict=True) if source and not (targets and targets[0].words)
+            1 for source, targets in zip(words, found, strict=True) if source and not targets[0].words
         )
         return FoundTargets(window, found)
 
