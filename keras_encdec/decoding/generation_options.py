@@ -184,8 +184,7 @@ class GenerationOptions(
         has_attention = any(model.has_attention for model in models)
         self.check_attention(has_attention)
         if self.replace_unknown:
-            has_position_words = has_attention or first.has_position_words
-            check_can_replace_unknown(has_attention, has_position_words, first.spells_words, TRANSLATE_INSTEAD)
+            check_can_replace_unknown(has_attention, first.has_position_words, first.spells_words, TRANSLATE_INSTEAD)
 
 
 def check_together(options: GenerationOptions, sampler: Sampler) -> None:
