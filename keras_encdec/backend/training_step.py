@@ -164,7 +164,7 @@ def _announced_by_jax(model: keras.Model, begin: Begin) -> Compilation:
 
     def announced_step(state: Structure, data: Structure) -> Structure:
         shapes = shapes_of(data)
-        key = id(getattr(model, "encoder", None)), id(model.decoder), shapes
+        key = id(model.encoder), id(model.decoder), shapes
         if key not in traced:  # JAX may trace a shape again, as when the state has moved to its device
             traced.add(key)
             compilation.shapes += 1
