@@ -3,7 +3,12 @@
 import pytest
 
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.export.serving_config import ExportOptions, ServingConfig
+from keras_encdec.export.serving_config import (
+    BATCHING_PARAMETERS,
+    ExportOptions,
+    ServingConfig,
+    write_batching_parameters,
+)
 
 
 def test_serving_config_has_only_the_limits_and_search_options():
@@ -26,3 +31,12 @@ def test_serving_config_has_only_the_limits_and_search_options():
 def test_options_that_cannot_be_used_are_refused(values, message):
     with pytest.raises(ConfigurationError, match=message):
         ExportOptions(**values)
+
+
+def test_the_parameters_of_batching_that_a_user_has_changed_stay(tmp_path):
+    write_batching_parameters(tmp_path)
+    path = tmp_path / BATCHING_PARAMETERS
+    assert "max_batch_size { value: 256 }" in path.read_text()
+    path.write_text("max_batch_size { value: 8 }")
+    write_batching_parameters(tmp_path)
+    assert path.read_text() == "max_batch_size { value: 8 }"
