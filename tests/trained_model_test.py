@@ -82,6 +82,8 @@ def test_kinds_and_directions(tmp_path):
     language = described(tmp_path / "language", architecture="language_model", has_source=False)
     check_translates(forward)
     check_translates(reverse, reverse=True, flag="--other")
+    with pytest.raises(InputError, match=r"of p\(target \| source\).* expected one of p\(source \| target\)"):
+        check_translates(forward, reverse=True)
     assert language.source_vocabulary.words == []
     for model, found in ((reverse, "found a model of p"), (language, "found a language model")):
         with pytest.raises(InputError, match=f"{found}.* check --forward_model"):
