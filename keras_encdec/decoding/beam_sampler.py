@@ -125,14 +125,13 @@ class BeamSampler(Sampler):
         end_log_probs = ops.reshape(log_probs[:, END], (-1, beams))
         ended = search["totals"] + end_log_probs
         least = stable_top_k(ops.concatenate([totals, ended], axis=1), beams)[0][:, -1:]
-        is_kept = ops.logical_and(ended >= least, ended > -np.inf)
         penalty = search["length_penalty"]
         ended_scores = _score(ended, length[:, None], penalty[:, None])
         if self.needs_attention:
             coverage = search["coverage"] + attention
             logs = ops.log(ops.clip(coverage, MIN_COVERAGE, 1.0))
             ended_scores = ended_scores + self.coverage_penalty * ops.sum(logs, axis=-1)
-        ended = ops.where(is_kept, ended_scores, -np.inf)
+        ended = ops.where(ended >= least, ended_scores, -np.inf)
         scores, kept = stable_top_k(ops.concatenate([search["scores"], ended], axis=1), self.num_best)
 
         # An upper bound of the scores that the beams can reach: ln p falls with every word, the length normalization
