@@ -123,9 +123,6 @@ def test_config_round_trips(choices):
     assert again.get_config() == model.get_config()
     assert {name: getattr(again.config, name) for name in NAMES} == dict(zip(NAMES, choices, strict=True))
     assert [w.shape for w in again.weights] == [w.shape for w in model.weights]
-    for part in ("encoder", "decoder"):
-        layer = getattr(model, part)
-        assert type(layer).from_config(layer.get_config()).get_config() == layer.get_config()
 
 
 # Worked out on paper, with E embedding 3, H units 4, 9 source and 10 target ids, two layers:

@@ -1,6 +1,7 @@
 """The registry of models, and the calls that score."""
 
 import dataclasses
+import inspect
 
 import keras
 import numpy as np
@@ -12,7 +13,14 @@ from keras_encdec.architectures.architecture_registry import ARCHITECTURES, arch
 from keras_encdec.configuration import Configuration
 from keras_encdec.decoding import Generator
 from keras_encdec.layers import RNNCell
-from keras_encdec.models import RecurrentLanguageModel, RNNEncoderDecoder, model_class, register_model, to_symbols
+from keras_encdec.models import (
+    RecurrentLanguageModel,
+    RNNEncoderDecoder,
+    build_model,
+    model_class,
+    register_model,
+    to_symbols,
+)
 from keras_encdec.models.rnn_encoder_decoder import RNNDecoder, RNNEncoder
 from keras_encdec.models.translation_model import MODELS, EncoderDecoder
 from keras_encdec.scoring import Scorer
@@ -156,3 +164,36 @@ def test_weights_that_a_layer_does_not_name_are_refused_by_symbols(monkeypatch):
     monkeypatch.setattr(RNNCell, "symbols", lambda self: {})
     with pytest.raises(ValueError, match=r"found weights without symbols, \S+/rnn_cell\S*/kernel, .*; define symbols"):
         to_symbols(model)
+
+
+RNN = {"embedding_dim": 3, "units": 4, "initial_stddev": 0.5}
+RECURRENT = {"embedding_dim": 3, "units": 4, "cell": "gru", "dropout": 0.2, "initial_scale": 0.3}
+LOCAL = {"attention": "local_p", "attention_score": "concat", "attention_units": 3, "input_feeding": False}
+HYBRID = {"attention": "global", "characters": "both", "character_units": 5, "character_layers": 2}
+
+
+@pytest.mark.parametrize(
+    "name, choices",
+    [
+        ("encdec", {**RNN, "maxout_units": 2, "output_rank": 5, "reset_after": True}),
+        ("recurrent", {**RECURRENT, **LOCAL, "layers": 2, "bidirectional": "concat", "reverse_source": True}),
+        ("recurrent", {**RECURRENT, **LOCAL, "condition": "context"}),
+        ("recurrent", {**RECURRENT, **HYBRID}),
+        ("cslm", {"ngram_order": 4, "embedding_dim": 3, "hidden_units": (4, 5), "dropout": 0.2, "initial_scale": 0.3}),
+    ],
+)
+def test_the_parts_of_a_model_are_made_again_from_their_configurations(name, choices):
+    model = build_model(name, 5, 6, **choices)
+    sides = [model.encoder, model.decoder] if model.has_source else [model.decoder]
+    for part in (*sides, model.encoder.reader, model.decoder.speller):
+        if part is None:
+            continue
+        config = part.get_config()
+        again = type(part).from_config(config)
+        again.build()
+        assert again.get_config() == config
+        assert [weight.shape for weight in again.weights] == [weight.shape for weight in part.weights]
+        classes = [cls for cls in type(part).__mro__ if cls.__module__.startswith("keras_encdec.")]
+        arguments = {name for cls in classes for name in inspect.signature(cls.__init__).parameters}
+        of_keras = inspect.signature(keras.layers.Layer.__init__).parameters.keys()
+        assert arguments - of_keras - {"args"} <= config.keys() | {"reader", "speller"}
