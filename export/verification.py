@@ -133,7 +133,7 @@ def _verify(
     if description.weights != "float32":
         rounded = rounded_model(directory.model, description.weights)
         expected = model_scores(dataclasses.replace(directory, model=rounded), words)
-        most = float(np.abs(expected - own).max(initial=0))
+        most = float(np.abs(expected - own).max())
         comparisons.append(ScoreDifference(f"weights rounded to {description.weights}", len(own), most))
     alone = texts[: len(texts) // 10 + 1]
     runs = [{"pairs": texts, "batch_size": SERVED_BATCH}, {"pairs": alone, "batch_size": 1}]
