@@ -182,7 +182,7 @@ class ServedModel:
 
     def _translations_of(self, directory: ModelDirectory) -> ServedTranslations | None:
         config, vocabulary = self._config, directory.target_vocabulary
-        if not config.word_translations or vocabulary.characters is None:
+        if not config.word_translations:
             return None
         rare = RareTranslations(read_translations(config.word_translations), vocabulary)
         weight = TRANSLATION_WEIGHT if config.translation_weight is None else config.translation_weight
