@@ -127,3 +127,20 @@ def test_a_cell_projects_its_inputs_in_its_own_way_in_every_layer(score, monkeyp
     before = numpy(model.decoder.cells[1].kernel)
     model.fit({"source": np.array([[5, 7, 2]]), "target": np.array([[6, 3, 2]])}, verbose=0)
     assert (numpy(model.decoder.cells[1].kernel) != before).any()
+
+
+def test_a_cell_without_a_hand_written_gradient_computes_the_same(monkeypatch):
+    class PlainCell(GRUCell):
+        def __init__(self, *arguments, **keywords):
+            super().__init__(*arguments, **keywords)
+            step = self.step
+            self.step = lambda *now: step(*now)
+
+    source, target = np.array([[5, 7, 2], [4, 2, 0]]), np.array([[6, 3, 2], [8, 9, 2]])
+    sizes = {"layers": 2, "units": 8, "embedding_dim": 4, "initial_scale": 1.0}
+    scores = []
+    for cls in (GRUCell, PlainCell):
+        monkeypatch.setattr(recurrent_layers, "recurrent_cell_class", lambda name, cls=cls: cls)
+        keras.utils.set_random_seed(0)
+        scores.append(numpy(RecurrentEncoderDecoder(20, 30, attention="global", **sizes).score(source, target)))
+    np.testing.assert_allclose(scores[0], scores[1], atol=1e-5)
