@@ -196,12 +196,17 @@ def test_a_compiled_training_step_lowers_the_loss(layers, choices):
     assert set(history) == {"loss", "perplexity", "log_likelihood"}
 
 
-def test_dropout_is_for_training_and_for_connections_that_are_not_recurrent():
-    model, without = toy(dropout=0.5), toy()
+@pytest.mark.parametrize("choices", [{}, {"attention": "global"}, {"attention": "global", "input_feeding": False}])
+def test_dropout_is_for_training(choices):
+    model, without = toy(dropout=0.5, **choices), toy(**choices)
     inputs = {"source": SOURCE, "target": TARGET}
     inferred = numpy(model(inputs))
     np.testing.assert_allclose(inferred, numpy(without(inputs)), atol=1e-5)
     assert np.abs(numpy(model(inputs, training=True)) - inferred).max() > 0.1
+
+
+def test_dropout_is_for_connections_that_are_not_recurrent():
+    model = toy(dropout=0.5)
     trained = [numpy(tensor) for tensor in model.encoder(SOURCE, training=True).values()]
     untrained = [numpy(tensor) for tensor in model.encoder(SOURCE).values()]
     assert all(np.abs(a - b).max() > 0.01 for a, b in zip(trained, untrained, strict=True))
