@@ -66,6 +66,8 @@ def test_maps_have_their_vectors_and_neighbours(written):
     vectors = (folder / "projector" / "phrases" / "vectors.tsv").read_text().splitlines()
     assert len(names) == len(vectors) == 6 and "le chat <b> R&D" in names and len(vectors[0].split("\t")) == 8
     assert [row["words"] for row in read(folder, "words_map")][:2] == ["le", "la"]
+    page = (folder / "index.html").read_text(encoding="utf-8")
+    assert "<li>rank 1 to 100: " in page and "<li>4 words: " in page, "words are grouped by rank, phrases by length"
     nearest = [row for row in read(folder, "phrases_neighbours") if row["phrases"] == "le chat <b> R&D"]
     assert [row["rank"] for row in nearest] == ["1", "2", "3", "4", "5"]
     assert float(nearest[0]["cosine"]) >= float(nearest[-1]["cosine"])
