@@ -240,7 +240,7 @@ class ExtractionJob:
         """Scores the extracted phrase pairs and writes the table; returns its number of lines."""
         ranges = plan_ranges(self._runs)
         scored = self._score_ranges(ranges)
-        rows = np.array([scored_range.rows for scored_range in scored]).reshape(len(ranges), self._partitions)
+        rows = np.array([scored_range.rows for scored_range in scored])
         counts_of_counts = np.sum([scored_range.counts_of_counts for scored_range in scored], axis=0).tolist()
         self._count_targets(rows)
         self._write_ranges(file, scored, rows, CountSmoothing(smoothing, counts_of_counts))

@@ -165,7 +165,7 @@ def score_phrases(
         str. Lines as `ScoredPhrases.lines` makes them, tokens escaped, in the order of their UTF-8 bytes.
     """
     sentences = [
-        ([escape(word).encode() for word in source], [escape(word).encode() for word in target], sorted(set(links)))
+        ([escape(word).encode() for word in source], [escape(word).encode() for word in target], set(links))
         for (source, target), links in zip(sentence_pairs, alignments, strict=True)
     ]
     words = {word for source, target, _ in sentences for side in (source, target) for word in side}

@@ -108,7 +108,7 @@ def read_links(folder: str, number: int, symmetrization: str) -> Iterator[Links]
     if os.path.exists(_path(folder, "links", number)):
         with open(_path(folder, "links", number), "rb") as file:
             for line in file:
-                yield sorted({(int(i), int(j)) for i, _, j in (link.partition(b"-") for link in line.split())})
+                yield [(int(i), int(j)) for i, _, j in (link.partition(b"-") for link in line.split())]
         return
     with (
         open(_path(folder, DIRECTIONS[0], number), encoding="ascii") as direct,
