@@ -87,8 +87,6 @@ def checksum(path: str | os.PathLike[str]) -> str:
     """
     path = pathlib.Path(path)
     with explained(path, "to read"):
-        if not path.exists():
-            raise InputError("found no such file", "expected a file or a directory", "check the path", path)
         if not path.is_dir():
             return file_checksum(path)
         files = [path / name for name in _MODEL_FILES if (path / name).exists()]

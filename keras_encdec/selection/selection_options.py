@@ -186,8 +186,6 @@ def check_corpus(format: str, input: FilePath, source: FilePath | None, **output
             raise ConfigurationError(f"found parallel text without {{{name}}}, expected a file for each side")
         if format != "parallel" and path is not None:
             raise ConfigurationError(f"found {{{name}}} with {format} pairs, expected it with parallel text")
-    if STANDARD_STREAM in [os.fspath(path) for path in (input, source) if path is not None]:
-        raise ConfigurationError("found - as an input, expected files: the corpus is read twice")
     for path in (input, source):
         if path is not None:
             check_can_be_read_again(path)

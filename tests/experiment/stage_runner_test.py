@@ -265,7 +265,7 @@ def test_the_seconds_that_a_function_returns_count_if_they_are_more(files):
 
 def test_a_missing_input_is_named(files):
     (files / "b").unlink()
-    with pytest.raises(InputError, match="b: found no such file, expected a file or a directory; check the path"):
+    with pytest.raises(InputError, match="b: found no such file or directory when trying to read a file; check"):
         run(files)
 
 
