@@ -121,7 +121,7 @@ class ReportSections:
             chosen = sample.choose_phrases(options.phrases_per_kind, options.seed) if sample else {}
             if sample:
                 yield from self._table_sections(sample, chosen)
-            if source is not None and sentences:
+            if source is not None:
                 yield from self._sentence_sections(sentences, references, source)
             yield from self._gate_sections(sample, chosen, sentences)
             for name, title, introduction, vectors, points in maps:
@@ -220,10 +220,10 @@ class ReportSections:
             return
         sources = list(dict.fromkeys(pair.source for pair in sample.pairs)) if sample else sentences
         corpus = _sample(sources, GATE_SOURCES, f"gates {self._options.seed}")
-        max_sources = max(1, GATE_WORDS // max((len(split_tokens(phrase)) + 1 for phrase in corpus), default=1))
         phrases = [lines[0].source for kind in chosen.values() for lines in kind[: -(-SHOWN_GATES // len(chosen))]]
         if corpus:
             self._say("Computing the gates.")
+            max_sources = max(1, GATE_WORDS // max(len(split_tokens(phrase)) + 1 for phrase in corpus))
             gates, factored = phrase_gates(self._directory, corpus[:max_sources], factored=sample is not None), True
             if not phrases:  # there is no table, or it has no long phrases
                 others = sentences or sorted(sources, key=lambda phrase: len(split_tokens(phrase)))[-SHOWN_GATES:]

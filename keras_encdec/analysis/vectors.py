@@ -55,7 +55,7 @@ class Vectors:
         for start in range(0, len(units), 1024):
             near = units[start : start + 1024] @ units.T
             near[np.arange(len(near)), start + np.arange(len(near))] = -np.inf  # a vector is not its own neighbour
-            best = np.argpartition(-near, size - 1, axis=1)[:, :size] if size else np.empty((len(near), 0), int)
+            best = np.argpartition(-near, size - 1, axis=1)[:, :size]
             order = np.argsort(-np.take_along_axis(near, best, axis=1), axis=1, kind="stable")
             indices.append(np.take_along_axis(best, order, axis=1))
             similarities.append(np.take_along_axis(near, indices[-1], axis=1))
@@ -204,7 +204,7 @@ def project(vectors: np.ndarray, seed: int = 0) -> np.ndarray:
         - van der Maaten, 2013 (arXiv 1301.3342): Barnes-Hut-SNE, as in section 4.4 of the paper
     """
     centred = np.asarray(vectors, np.float64)
-    centred = centred - centred.mean(axis=0, keepdims=True)
+    centred = centred - centred.mean(axis=0)
     if len(centred) < LEAST:
         left, scales, _ = np.linalg.svd(centred, full_matrices=False)
         plane = np.zeros((len(centred), 2))

@@ -177,8 +177,8 @@ class _Side:
 
         With characters, words outside the vocabulary have their own ids, in the order of their numbers.
         """
-        ids = np.array([vocabulary.encode([word])[0] for word in self.numbers] or [UNKNOWN], np.int32)
-        if vocabulary.characters is not None and self.numbers:
+        ids = np.array([vocabulary.encode([word])[0] for word in self.numbers], np.int32)
+        if vocabulary.characters is not None:
             rare = ids == UNKNOWN
             ids[rare] = FIRST_WORD + len(vocabulary) + np.arange(np.count_nonzero(rare))
         return ids
@@ -248,7 +248,7 @@ def _write(
         SPELLINGS, spill.sides, all_ids, first_rare, vocabularies, strict=True
     ):
         if vocabulary.characters is not None:
-            rare = (word for word, number in zip(side.numbers, ids, strict=False) if number >= first)
+            rare = (word for word, number in zip(side.numbers, ids, strict=True) if number >= first)
             with open_output(folder / SPELLINGS[name]) as file:
                 np.save(file, spelled(rare, vocabulary.characters).astype(np.uint16))
             totals[SHORTLISTS[name]] = len(vocabulary)

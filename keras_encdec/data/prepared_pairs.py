@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +10,6 @@ from keras_encdec.errors import FilePath, InputError
 from keras_encdec.runtime.settings_files import read_parsed
 from keras_encdec.text import FIRST_WORD, UNKNOWN
 
-Number = TypeVar("Number", bound=np.generic)
 Ids = npt.NDArray[np.int32]
 Indices = npt.NDArray[np.int64]
 IDS, LENGTHS, STARTS, SUMMARY = "ids.i32", "lengths.u16", "starts.i64", "prepared.json"
@@ -46,8 +44,10 @@ class PreparedPairs:
         self.folder = pathlib.Path(folder)
         try:
             self.summary = read_parsed(self.folder / SUMMARY, json.loads)
-            self.lengths = self._mapped(LENGTHS, np.uint16).reshape(-1, 2)
-            self._starts, self._ids = self._mapped(STARTS, np.int64), self._mapped(IDS, np.int32)
+            # An empty file, which a complete set does not have, cannot be mapped: a ValueError.
+            self.lengths = np.memmap(self.folder / LENGTHS, np.uint16, "r").reshape(-1, 2)
+            self._starts = np.memmap(self.folder / STARTS, np.int64, "r")
+            self._ids = np.memmap(self.folder / IDS, np.int32, "r")
             self.spellings = {
                 side: np.load(self.folder / SPELLINGS[side]) for side in SPELLINGS if SHORTLISTS[side] in self.summary
             }
@@ -57,15 +57,10 @@ class PreparedPairs:
                 "found no complete prepared set", remedy="remove the folder and prepare it again", path=folder
             ) from error
 
-    def _mapped(self, name: str, dtype: type[Number]) -> npt.NDArray[Number]:
-        path = self.folder / name
-        # An empty file cannot be mapped.
-        return np.memmap(path, dtype, "r") if path.stat().st_size else np.empty(0, dtype)
-
     def _check_sizes(self) -> None:
         """Raises ValueError if the sizes of the files do not fit one another, as after an incomplete copy."""
         pairs = len(self._starts)
-        if not pairs or len(self.lengths) != pairs or self.summary.get("unique", pairs) != pairs:
+        if len(self.lengths) != pairs or self.summary.get("unique", pairs) != pairs:
             raise ValueError("the files have different numbers of pairs")
         if self._starts[0] != 0 or self._starts[-1] + int(self.lengths[-1].sum(dtype=np.int64)) != len(self._ids):
             raise ValueError("the number of ids differs from the sum of the lengths")

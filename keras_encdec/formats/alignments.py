@@ -113,7 +113,7 @@ def links_line(source_words: Sequence[str], words: Sequence[str], attention: "np
         source_words, words: lists of str. The source and the target.
         attention: float array `(tokens, source_tokens)`. Both sides include the end of sequence.
     """
-    most: list[int] = attention[: len(words)].argmax(axis=1).tolist() if words else []
+    most: list[int] = attention[: len(words)].argmax(axis=1).tolist()
     return " ".join(f"{i}-{j}" for j, i in enumerate(most) if i < len(source_words))
 
 

@@ -70,8 +70,6 @@ def has_score(pair: Sequence[str], max_tokens: int | None) -> bool:
 
 def window_entropies(entropies: Sequence[CrossEntropies], window: Window) -> list[np.ndarray]:
     """Computes the cross-entropies of the records that are scored, by each model."""
-    if not window.scored:
-        return [np.empty(0)] * len(entropies)
     pairs = [(window.records[i].source, window.records[i].target) for i in window.scored]
     return [each(pairs) for each in entropies]
 

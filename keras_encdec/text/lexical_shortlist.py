@@ -161,7 +161,7 @@ class RareTranslations:
     def _is_spelled(self, word: str) -> bool:
         if word in self._shortlist or len(word) >= MAX_WORD_LENGTH or characters_of(word) != word:
             return False
-        return bool(word) and UNKNOWN not in self._characters.encode(word)
+        return UNKNOWN not in self._characters.encode(word)
 
 
 def read_translations(path: str | os.PathLike[str], encoding: str | None = None) -> dict[str, dict[str, float]]:

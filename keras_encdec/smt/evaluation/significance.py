@@ -38,10 +38,8 @@ def bootstrap_scores(
     Returns:
         float64 array `(samples,)`, the mean over the runs.
     """
-    drawn = [np.zeros(0)]
-    for times in _resamplings(np.random.default_rng(seed), samples, len(runs[0])):
-        drawn.append(np.mean([scores(times @ counts) for counts in runs], axis=0))
-    return np.concatenate(drawn)
+    resamplings = _resamplings(np.random.default_rng(seed), samples, len(runs[0]))
+    return np.concatenate([np.mean([scores(times @ counts) for counts in runs], axis=0) for times in resamplings])
 
 
 def paired_bootstrap(

@@ -188,9 +188,8 @@ def count_partition(paths: Sequence[str], rows: Integers, partition: int, path: 
     group = np.cumsum(new) - 1
     totals = np.empty(len(ordered), _TOTALS)
     begins = np.flatnonzero(new)
-    if len(begins):
-        totals["count"][order] = np.add.reduceat(ordered["count"], begins)[group]
-        totals["distinct"][order] = np.bincount(group)[group]
+    totals["count"][order] = np.add.reduceat(ordered["count"], begins)[group]
+    totals["distinct"][order] = np.bincount(group)[group]
     totals.tofile(path)
 
 
