@@ -31,8 +31,8 @@ def described(folder, words="mot\n", **values):
 @pytest.mark.parametrize(
     ("values", "has_attention"),
     [
-        ({"model": {"attention": "global", "dtype": "float32"}}, True),
-        ({"model": {"attention": "none"}}, False),
+        ({"model": {"attention": "global"}}, True),
+        ({"model": {"attention": "none", "dtype": "float32"}}, False),
         ({"model": {"attention": "none", "attention_score": "general", "input_feeding": False}}, False),  # version 0.1
         ({"architecture": "encdec"}, False),
         ({"architecture": "cslm", "has_source": False}, False),
