@@ -18,6 +18,8 @@ TABLE, TSV = {"phrase_table": "table.gz"}, {"tsv": "pairs.tsv"}
             "found tokenize with phrase_table, whose text is tokenized already; drop tokenize",
         ),
         ({**TSV, "lowercase": True}, "found lowercase without tokenize, expected both"),
+        ({**TSV, "alignment": "links"}, "found alignment without unknown=posunk, expected both"),
+        ({**TSV, "validation": ("a",), "validation_alignment": "links"}, "found validation_alignment without unknown="),
         ({**TSV, "validation": ("a", "b")}, "found 2 files in validation, expected 1 as for training"),
         ({"source": "s", "target": "t", "validation": ("a",)}, "found 1 file in validation, .*, such as validation=v"),
     ],
