@@ -160,6 +160,7 @@ def test_a_model_that_cannot_be_used_is_named(model_dirs, tmp_path, table, out):
         ),
         ({"source": "x"}, "found source with format=phrase_table, expected it with format=parallel or nbest"),
         ({"feature_name": "R"}, "found feature_name with format=phrase_table, expected it with format=nbest"),
+        ({"format": "nbest", "source": "x", "feature_name": "a_b"}, "found feature_name='a_b', expected a name"),
         ({"format": "parallel"}, "found format=parallel without source, expected the file of sources"),
         ({"dtype": "float16"}, "found dtype='float16', expected one of float32, bfloat16"),
         ({"on_error": "skip"}, "found on_error='skip', expected one of stop, keep"),
