@@ -146,3 +146,4 @@ def test_other_values_are_refused():
     for optimizer in (accumulating, keras.optimizers.LossScaleOptimizer(accumulating)):
         with pytest.raises(ValueError, match="found clip_elements=0.1 with gradient_accumulation_steps=2, expected"):
             toy().compile(optimizer, clip_elements=0.1)
+    toy().compile(accumulating)  # clips no elements
