@@ -86,7 +86,8 @@ def check_sequences(name: str, rows: np.ndarray, lengths: np.ndarray, ids: int) 
     Raises:
         ValueError: with the first row that fails the check.
     """
-    closed = np.take_along_axis(rows, np.maximum(lengths, 1)[:, None] - 1, axis=1)[:, 0] == END
+    # In a row without ids, -1 is the position of padding.
+    closed = np.take_along_axis(rows, lengths[:, None] - 1, axis=1)[:, 0] == END
     inside = np.count_nonzero(rows, axis=1) == lengths
     wrong = np.flatnonzero(~closed | ~inside | (rows < 0).any(axis=1) | (rows >= ids).any(axis=1))
     if len(wrong):
