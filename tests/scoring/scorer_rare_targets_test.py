@@ -2,6 +2,7 @@
 
 import hybrid_oracle
 import numpy as np
+import pytest
 from hybrid_toys import PAIRS, hybrid, ids_of, log_probs
 
 from keras_encdec.models.symbols import to_symbols
@@ -17,8 +18,9 @@ SHARED = [
 ]
 
 
-def test_the_scorer_gives_the_oracles_scores(uncompiled):
-    model = hybrid()
+@pytest.mark.parametrize("path", [{}, {"character_path": "same", "character_units": 4}], ids=["separate", "same"])
+def test_the_scorer_gives_the_oracles_scores(path, uncompiled):
+    model = hybrid(**path)
     (sources, targets), tables = ids_of(SHARED)
     pairs, spellings = list(zip(sources, targets, strict=True)), PairSpellings(*tables)
     scorer = Scorer(model)
