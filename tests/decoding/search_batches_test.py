@@ -119,6 +119,14 @@ def test_full_scores_are_those_of_all_words(model, lists, average, request):
 
 
 @pytest.mark.usefixtures("uncompiled")
+def test_samples_keep_their_order_when_they_are_scored_with_all_words(model, lists):
+    sampler = RandomSampler(6, seed=5)
+    drawn, scored = (found(model, sampler, candidates=lists, full_scores=full) for full in (False, True))
+    assert [[each.ids for each in some] for some in scored] == [[each.ids for each in some] for some in drawn]
+    assert any(some != sorted(some, key=lambda each: -each.score) for some in scored)
+
+
+@pytest.mark.usefixtures("uncompiled")
 def test_an_ensemble_averages_over_the_candidates(model, biased, lists):
     other = toy(target_words=WORDS, seed=4)[0]
     pairs = {index: [biased[index], with_bias(other, lists[index])] for index in (0, 2, 4)}
