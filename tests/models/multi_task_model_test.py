@@ -11,6 +11,7 @@ from keras_encdec.backend.task_steps import update_tasks_between
 from keras_encdec.backend.training_step import Compilation, StepCompilation, training_stream
 from keras_encdec.decoding import Generator
 from keras_encdec.models import MultiTaskModel, TaskParts, build_model
+from keras_encdec.models.gradient_clipping import GradientNorms
 from keras_encdec.scoring import Scorer
 
 SIZES = {"units": 4, "embedding_dim": 3, "layers": 1, "cell": "gru"}
@@ -114,6 +115,8 @@ def test_tasks_that_share_nothing_are_trained_as_if_each_were_alone(optimizer):
     for name, single in expected.items():
         assert_all_close(weights(alone(model, name)), weights(single))
     assert int(keras.ops.convert_to_numpy(model.optimizer.iterations)) == 7
+    norms, alone_norms = (GradientNorms.of(each.optimizer).totals[0] for each in (model, expected["fr"]))
+    assert norms == pytest.approx(alone_norms, rel=1e-3), "those of the main task"
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "adamw"])
