@@ -335,6 +335,11 @@ def test_options_that_contradict_are_refused(generated, generator, arguments, me
         generated(generator, "greedy", **arguments)
 
 
+def test_unknown_words_that_are_never_generated_cannot_be_replaced(generated, generator):
+    with pytest.raises(ConfigurationError, match="found replace_unknown with suppress_unknown, which never generates"):
+        generated(generator, BeamSampler(2, suppress_unknown=True), replace_unknown=True)
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [
