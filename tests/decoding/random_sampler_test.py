@@ -148,6 +148,12 @@ def test_no_word_of_probability_zero_is_drawn_wherever_the_draw_falls():
     assert found.tolist() == [3, 3, BLOCK - 1, BLOCK, 2 * BLOCK + 1, 2 * BLOCK + 1]
 
 
+def test_rounding_leads_to_no_word_after_the_last_that_is_possible():
+    rows = np.random.default_rng(0).random((400, 100)).astype(np.float32)
+    rows[:, 60:] = 0
+    assert ops.convert_to_numpy(drawn(ops.array(rows), ops.ones(400))).max() < 60
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
