@@ -33,7 +33,7 @@ class ShardFolder(contextlib.AbstractContextManager["ShardFolder"]):
     shard. Each of these files appears when it is complete, the record after the others. A job that is killed at any
     moment, even by a power failure, can therefore continue; with an object store, even on another machine.
 
-    Use it as a context manager: the folder is removed if an error occurs before the first shard is done.
+    Use it as a context manager: at the end, the folder is removed unless a shard is done.
 
     Args:
         output: path of the first output file. The folder's name is this path with ".shards" after it.
@@ -63,8 +63,8 @@ class ShardFolder(contextlib.AbstractContextManager["ShardFolder"]):
         else:
             write_file(manifest_path, (json.dumps(expected, indent=1) + "\n").encode())
 
-    def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
-        if kind is not None and not self.done:
+    def __exit__(self, *exception: object) -> None:
+        if not self.done:
             self.remove()
 
     def is_done(self, shard: Shard) -> bool:
