@@ -337,6 +337,11 @@ def test_weights_are_bounded(folder):
             decode(folder, ["a"], other_weights={"LM0": [weight]})
 
 
+def test_with_one_process_no_other_is_started(folder, monkeypatch):
+    monkeypatch.setattr("keras_encdec.runtime.workers.child_processes", None)
+    assert [line.id for line, _ in decode(folder, ["e"] * 20)] == list(range(20))
+
+
 def test_an_interrupted_job_in_shards_continues_to_the_same_list(folder, tmp_path):
     (folder / "source").write_text("".join(f"{'a b ' * (i % 4)} d\n" for i in range(40)) + "a e")
     files = folder / "source", folder / "table", folder / "arpa"
