@@ -68,6 +68,11 @@ def test_the_configuration_has_a_weight_for_each_score(files):
     assert weights["TranslationModel0"] == [0.2] * 5 and weights["LM0"] == [0.5]
 
 
+def test_the_files_of_a_moses_ini_are_those_that_exist(files):
+    moses.write_moses_ini(files / "table.gz", files / "missing.arpa", files / "moses.ini", order=4)
+    assert moses.files_of_ini(files / "moses.ini") == [files / "table.gz"]
+
+
 def test_a_folder_that_moses_ini_cannot_name_is_an_error_before_the_first_stage(files):
     for program in moses.PROGRAMS:
         (files / "moses" / program).touch()

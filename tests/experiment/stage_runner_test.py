@@ -233,19 +233,27 @@ def test_a_stage_may_replace_the_output_of_another_stage(files):
     assert run(files) == ["doubled"]
 
 
-def test_records_of_earlier_versions_without_paths_still_count(files):
-    run(files)
+def remove_paths(files):
+    """Makes the records those of an earlier version, which had no paths."""
     for path in (files / "records").iterdir():
         record = json.loads(path.read_text())
         del record["paths"]
         path.write_text(json.dumps(record))
+
+
+def test_records_of_earlier_versions_without_paths_still_count(files):
+    run(files)
+    remove_paths(files)
     assert run(files) == []
     (files / "a").write_text("other")
     assert run(files) == ["joined", "doubled"]
 
 
-def test_an_output_that_an_earlier_run_of_the_stage_did_not_have_is_not_removed(files):
+@pytest.mark.parametrize("has_paths", [True, False])
+def test_an_output_that_an_earlier_run_of_the_stage_did_not_have_is_not_removed(files, has_paths):
     run(files)
+    if not has_paths:
+        remove_paths(files)
     (files / "out" / "more").write_text("mine")
     outputs = {"output": files / "out" / "joined", "more": files / "out" / "more"}
     with pytest.raises(InputError, match="more: found a file or folder that no earlier run made"):
