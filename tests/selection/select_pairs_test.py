@@ -162,7 +162,7 @@ def test_the_end_of_a_sentence_counts_as_several_tokens(corpus, out, dual, end_w
 def test_language_models_of_the_domain_are_compared(corpus, out, language_models):
     write_ngram_model(corpus / "likely", -0.25)
     write_ngram_model(corpus / "unlikely", -1)
-    of_target = {"in_domain_target": corpus / "likely", "general_target": corpus / "unlikely"}
+    of_target = {"in_domain_target": str(corpus / "likely"), "general_target": corpus / "unlikely"}
     of_source = {"in_domain_source": language_models["in_domain"], "general_source": language_models["general"]}
     given = {"share": 0.5, "format": "tsv", "scores": out / "scores"}
     select_pairs(corpus / "tsv", out / "selected", of_target, method="moore_lewis", **given)

@@ -56,7 +56,8 @@ def test_lines_with_the_same_pair_are_distinguished_by_their_scores(tmp_path):
     lines.append("0 ||| b b  ||| LM0= 1 ||| 0 ||| 0=0 1=1\n")  # nothing distinguishes them: the first line is taken
     for name, text in (("nbest", "".join(lines)), ("source", "run run\n"), ("table", table)):
         (tmp_path / name).write_text(text)
-    add_phrase_features(tmp_path / "nbest", tmp_path / "source", tmp_path / "table", tmp_path / "out")
+    summary = add_phrase_features(tmp_path / "nbest", tmp_path / "source", tmp_path / "table", tmp_path / "out")
+    assert summary.segmented == len(lines) and not summary.notices
     found = [parse_features(line.split(b"|||")[2])["RNN0"][0] for line in (tmp_path / "out").read_bytes().splitlines()]
     expected = [math.log(first[2] * second[2]) for first, second in itertools.product(factors, repeat=2)]
     assert found == pytest.approx([*expected, math.log(1e-6)], rel=1e-4)
