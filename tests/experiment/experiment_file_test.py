@@ -336,8 +336,8 @@ def test_a_missing_configuration_is_an_error(tmp_path):
 
 
 def test_files_of_a_feature_are_relative_to_the_configuration_and_inputs_of_its_training(load, tmp_path, monkeypatch):
-    for name in ("mine.toml", "v.vocab"):
-        (tmp_path / name).touch()
+    (tmp_path / "mine.toml").write_text('[data]\nvalidation = ["of_another_text"]\n')
+    (tmp_path / "v.vocab").touch()
     mine = RNN.replace('"small"', '"mine.toml"') + 'data = { target_vocabulary = "v.vocab", shortlist = 5 }\n'
     config = load(DATA + LISTS + mine + ROWS)
     monkeypatch.chdir("/")
@@ -346,6 +346,7 @@ def test_files_of_a_feature_are_relative_to_the_configuration_and_inputs_of_its_
         stage for stage in StagePlan(config, tmp_path / "out", LocalFiles()).stages() if stage.name == "train-RNN"
     )
     assert training.inputs["target_vocabulary"] == tmp_path / "v.vocab"
+    assert "validation" not in training.inputs, "a preset's validation files belong to another text"
     assert "target_vocabulary" not in training.settings["data"] and training.settings["data"]["shortlist"] == 5
     with pytest.raises(InputError, match="no.vocab for target_vocabulary in .features.RNN."):
         load(DATA + LISTS + mine.replace("v.vocab", "no.vocab") + ROWS)
