@@ -181,6 +181,8 @@ def test_a_damaged_shard(shards):
     for record in ('{"checksum": "ab", "shard": 0, "outputs": []}', "[1]", "null"):
         (shards / "000000000.done.json").write_text(record)
         assert "000000000.done.json: found a damaged record, expected what was written; run the job" in problem(shards)
+    (shards / "manifest.json").write_text('{"format": ')
+    assert f"{shards}: found a manifest that cannot be read (Expecting value" in problem(shards)
     (shards / "manifest.json").unlink()
     assert f"remove {shards} and run the job again" in problem(shards)
 
