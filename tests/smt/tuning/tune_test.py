@@ -95,6 +95,11 @@ def test_every_seeds_weights_are_written_on_request(files, out):
     )
 
 
+def test_the_folder_of_every_seeds_weights_may_be_remote(files):
+    tuning = tuned(files, seeds=2, all_weights_out="memory://tuned/all")
+    assert read_weights("memory://tuned/all/weights.2") == tuning.tuned[1].weights
+
+
 def test_one_seed_has_no_mean(files):
     assert [line.split()[0] for line in str(tuned(files)).splitlines()[2:]] == ["before", "seed"]
 
