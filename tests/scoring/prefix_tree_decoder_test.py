@@ -61,3 +61,14 @@ def steps_to_root(parents, slot):
 def test_groups_have_similar_sizes():
     cuts = cuts_within(np.arange(1, 2101)[None], np.array([1000]))
     assert [stop - start for start, stop in cuts] == [700, 700, 700]
+
+
+def test_pairs_that_need_more_batches_than_there_are_are_cut_in_half():
+    # Only the empty prefix is in the first batch. The others then need one batch more than 4800 slots have.
+    count = 1600
+    targets = np.stack([np.arange(count), np.arange(count), np.full(count, 2)], axis=1) + [3, 3, 0]
+    source = np.array([[7, 2]]), np.array([2])
+    pairs = np.zeros(count, np.int64), targets, np.full(count, 3)
+    groups = list(cut_into_groups(*source, *pairs, lambda longest: (4800, SOURCES)))
+    assert [len(group.pairs) for group in groups] == [800, 800]
+    assert all(group.inputs[0].size <= 4800 for group in groups)
