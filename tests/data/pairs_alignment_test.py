@@ -91,6 +91,9 @@ def test_other_pairs_are_aligned(files):
     result = read(files / "tsv", "tsv", max_length=2)
     assert [(" ".join(source), " ".join(target)) for source, target, _ in result] == pairs
     assert [links for *_, links in result[:7]] == [[(0, 0)], [(0, 0)], [(0, 0), (1, 1)], [], [(0, 0), (1, 1)], [], []]
+    for side, name in enumerate(("source", "target")):
+        (files / name).write_text("".join(f"{pair[side]}\n" for pair in pairs))
+    assert read(files / "target", "parallel", source_path=files / "source", max_length=2) == result
 
 
 def test_without_the_aligner_nothing_is_read(files, monkeypatch):
