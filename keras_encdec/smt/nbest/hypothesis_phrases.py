@@ -271,7 +271,7 @@ def _continuations(
         if covered & coverage:
             continue
         left = None if distortion is None else distortion + abs(start - previous)
-        if left is not None and left > 0.5:  # found sooner than by the jumps to come
+        if left is not None and left > 0.5:  # for speed: computing the jumps to come takes longer
             continue
         rest = _sums_within(sums, values, bounds[after])
         if rest is None:
