@@ -36,6 +36,20 @@ def numpy(tensor):
     return keras.ops.convert_to_numpy(keras.ops.cast(tensor, "float32"))
 
 
+def check_published_start(variables, stddev):
+    """Checks that biases are 0, recurrent matrices begin with an orthogonal one, and others are drawn around 0."""
+    for variable in variables:
+        values = numpy(variable)
+        if "bias" in variable.name:
+            assert not values.any()
+        elif "recurrent" in variable.name:
+            units = len(values)
+            np.testing.assert_allclose(values[:, :units].T @ values[:, :units], np.eye(units), atol=1e-4)
+        else:
+            assert abs(values.std() - stddev) < stddev / 10, variable.path
+            assert abs(values.mean()) < 5 * stddev / values.size**0.5, variable.path
+
+
 def check_layer(cls, config, inputs, output_shape, weights, folder, differentiable=True):
     """Checks that a layer keeps Keras's contract.
 

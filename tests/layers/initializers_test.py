@@ -2,7 +2,7 @@ import re
 
 import numpy as np
 import pytest
-from layer_checks import numpy
+from layer_checks import check_published_start, numpy
 
 from keras_encdec.layers import (
     GRU,
@@ -51,14 +51,7 @@ def test_other_shapes_are_refused():
 )
 def test_layers_start_as_published(layer, shapes):
     layer.build(*shapes)
-    for variable in layer.trainable_variables:
-        values = numpy(variable)
-        if "bias" in variable.name:
-            assert not values.any()
-        elif "recurrent" in variable.name:
-            np.testing.assert_allclose(values[:, :50].T @ values[:, :50], np.eye(50), atol=1e-4)
-        else:
-            assert abs(values.std() - 0.01) < 0.001 and abs(values.mean()) < 0.001
+    check_published_start(layer.trainable_variables, stddev=0.01)
 
 
 @pytest.mark.parametrize(
