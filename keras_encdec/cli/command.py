@@ -26,6 +26,7 @@ from keras_encdec.cli.process import (
     occupy_closed_descriptors,
     quiet_libraries,
     reader_closed_pipe,
+    say,
 )
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
@@ -191,6 +192,8 @@ class Command:
                 raise UsageError(f"flag --{name}={item}: expected a finite number.")
         if others:
             raise UsageError(f"found the argument {others[0]!r}, expected flags only.")
+        for name in _given_again(arguments, flag_values):
+            say(f"{self.name}: found --{name} more than once; only the last counts, {flag_values[name].value}.")
         for name in set(flag_values) - set(self.texts):
             flag_values[name].value = _with_home(flag_values[name].value)
         _check_working_directory()
@@ -294,6 +297,16 @@ def _given_items(flag_values: flags.FlagValues) -> Iterator[tuple[str, object]]:
     for name in flag_values:
         value = flag_values[name].value
         yield from ((name, item) for item in (value if isinstance(value, (list, tuple)) else [value]))
+
+
+def _given_again(arguments: Sequence[str], flag_values: flags.FlagValues) -> list[str]:
+    """Returns the names of the flags that the command line itself gives again, unless all their values count.
+
+    A flag may override its line of a --flagfile without notice.
+    """
+    names = [argument[2:].partition("=")[0] for argument in arguments if argument.startswith("--")]
+    single = (name for name in dict.fromkeys(names) if names.count(name) > 1 and name in flag_values)
+    return [name for name in single if name != "flagfile" and not isinstance(flag_values[name], flags.MultiFlag)]
 
 
 def _with_home(value: object) -> object:

@@ -94,7 +94,11 @@ class Explorer:
         }
 
     def translate(self, source: str, beams: int = BEAMS, best: int | None = None) -> JSONObject:
-        """Finds the best targets, by default 5 or `beams` if that is smaller, with ln p of each of their tokens."""
+        """Finds the best targets, by default 5 or `beams` if that is smaller, with ln p of each of their tokens.
+
+        Raises:
+            InputError: if `best` is greater than `beams`.
+        """
         if best is not None and best > beams:
             expected = f"expected {beams} at most; give more beams"
             raise InputError(f"found best={best} with beams={beams}", expected)

@@ -89,6 +89,20 @@ def test_flags_may_come_from_a_file(tmp_path):
     assert seen == [("a", 5)]
 
 
+def test_a_flag_that_is_given_again_is_not_ignored_silently(tmp_path):
+    def define_several(flag_values):
+        define_flags(flag_values)
+        flags.DEFINE_multi_string("named", [], "Files.", flag_values=flag_values)
+
+    seen = []
+    job = Command("encdec-some", define_several, lambda values: seen.append((values.input, values.named)))
+    again = in_process(job, "--input=a", "--named=b", "--named=c", "--input", "d")
+    assert again.stderr == "encdec-some: found --input more than once; only the last counts, d.\n"
+    (tmp_path / "flags").write_text("--input=e\n")
+    assert in_process(job, f"--flagfile={tmp_path}/flags", "--input=f").stderr == ""
+    assert seen == [("d", ["b", "c"]), ("f", [])]
+
+
 def test_flags_are_read_from_a_url(tmp_path):
     pytest.importorskip("fsspec", reason="the extra remote is not installed")
     (tmp_path / "flags").write_text(f"# mine\n--input=a\n\n--flagfile=file://{tmp_path}/more\n//--input=b\n")
