@@ -107,7 +107,8 @@ def fit(
             round_updates = max(1, min(round_updates, left))
             if updates <= config.warmup_updates:
                 reporter.ends_in_warmup(updates, config.warmup_updates)
-        with replicas.training(), update_reports:
+        with replicas.training(), update_reports, contextlib.ExitStack() as stack:
+            stack.callback(budget.on_train_end)  # which Keras does not call after an error
             _run_rounds(state, batches, validation, round_updates, [each for each in callbacks if each], replicas)
     if average and validation and not budget.signal and "averaged_rounds" not in checkpoints.rounds[-1]:
         average.check_saved()

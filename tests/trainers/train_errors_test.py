@@ -3,6 +3,7 @@
 import gzip
 import os
 import shutil
+import signal
 import socket
 
 import pytest
@@ -155,9 +156,11 @@ def test_a_training_that_ends_within_its_warm_up_says_so_at_the_beginning(tsv, t
 def test_a_diverging_run_stops_and_keeps_the_last_good_round(tsv, tmp_path):
     path = tmp_path / "m"
     settings = {"round_updates": 1, "optimizer": "sgd", "clip_norm": 0}
+    handler = signal.getsignal(signal.SIGINT)
     with pytest.raises(InputError, match="the training diverged: train again with a lower --learning_rate"):
         train_tiny(tsv, path, updates=10, **settings, learning_rate=1e30)
     assert not (path / "best.keras").exists()
+    assert signal.getsignal(signal.SIGINT) == handler, "an interrupt of what follows would be ignored"
     train_tiny(tsv, path, updates=2, **settings, learning_rate=0.001)
     with pytest.raises(InputError, match="continue from the last checkpoint with --resume and a lower --learn"):
         train_tiny(tsv, path, resume=True, updates=10, **settings, learning_rate=1e30)
