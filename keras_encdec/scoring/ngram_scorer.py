@@ -69,7 +69,7 @@ class NgramDecoder(keras.layers.Layer):
                 store_rows(totals, batch * size, total(ops.cast(features, matrix.dtype))),
             )
 
-        stored, totals = ops.zeros((batches * size, matrix.shape[0])), ops.zeros((batches * size,))
+        stored, totals = ops.zeros((batches * size, matrix.shape[0]), "float32"), ops.zeros(batches * size, "float32")
         stored, totals = counted_loop(compute_features, context_batches, stored, totals)
         output, bias = ops.cast(ops.transpose(matrix), "float32"), ops.cast(bias, "float32")
         batches, size = words.shape
@@ -79,7 +79,7 @@ class NgramDecoder(keras.layers.Layer):
             new = word_logits(features, columns, ops.take(bias, words[batch]), matrix.dtype)
             return [store_rows(logits, batch * size, new)]
 
-        [logits] = counted_loop(compute_logits, ngram_batches, ops.zeros((batches * size,)))
+        [logits] = counted_loop(compute_logits, ngram_batches, ops.zeros(batches * size, "float32"))
         return logits, totals
 
     def _features(self, contexts: Tensor, table: Tensor | None) -> Tensor:

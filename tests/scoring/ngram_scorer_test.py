@@ -108,6 +108,17 @@ def test_large_logits_are_summed_after_their_maximum_is_subtracted(model):
     np.testing.assert_allclose(Scorer(large).score(pairs_of(targets)), numpy(large.score(pad(targets))), atol=1e-3)
 
 
+def test_scores_do_not_depend_on_the_floatx_of_the_user(model):
+    floatx, targets = keras.config.floatx(), random_targets(20)
+    expected = Scorer(model).score(pairs_of(targets))
+    keras.config.set_floatx("float16")
+    try:
+        scores = Scorer(model).score(pairs_of(targets))
+    finally:
+        keras.config.set_floatx(floatx)
+    np.testing.assert_allclose(scores, expected, atol=1e-5)
+
+
 def test_ids_that_the_model_does_not_have_are_refused(model):
     with pytest.raises(ValueError, match=r"found the target \[3, 9, 2\], expected ids from 1 to 8 closed by the end"):
         Scorer(model).score(pairs_of([(3, 2), (3, 9, 2)]))
