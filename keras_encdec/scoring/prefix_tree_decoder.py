@@ -217,9 +217,10 @@ def cut_into_groups(
         first = np.ones(len(pairs), bool)
         first[1:] = source[1:] != source[:-1]
         needed = np.cumsum([first, np.where(first, source_lengths[source], 0), target_lengths[pairs]], axis=1)
-        slots, max_sources = room(int(source_lengths[source].max()))
+        longest = int(source_lengths[source].max())
+        slots, max_sources = room(longest)
         # A source whose pairs are in two groups counts in both.
-        limits = np.array([max(1, max_sources - 1), slots - source_lengths.max(), slots])
+        limits = np.array([max(1, max_sources - 1), slots - longest, slots])
         for start, stop in cuts_within(needed, limits):
             yield from _groups(arrays, pairs[start:stop], int(size), slots, max_sources)
 

@@ -58,6 +58,16 @@ def steps_to_root(parents, slot):
     return steps
 
 
+def test_a_long_source_does_not_cut_short_ones_into_more_groups():
+    sources = np.zeros((101, 3000), np.int64)
+    sources[:100, 0], sources[:100, 1] = np.arange(100) + 3, 2
+    sources[100] = 5
+    lengths, targets = np.array([2] * 100 + [3000]), np.tile([7, 2], (101, 1))
+    pairs = np.arange(101), targets, np.full(101, 2)
+    short, long = cut_into_groups(sources, lengths, *pairs, lambda longest: (2048, 256))
+    assert sorted(len(group.pairs) for group in (short, long)) == [1, 100]
+
+
 def test_groups_have_similar_sizes():
     cuts = cuts_within(np.arange(1, 2101)[None], np.array([1000]))
     assert [stop - start for start, stop in cuts] == [700, 700, 700]
