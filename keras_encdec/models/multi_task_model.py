@@ -330,13 +330,15 @@ def update_parts(
     # Throughout `apply`, Keras's optimizers read the number of updates from `_iterations`.
     def update_each(gradients: Sequence[Tensor], variables: Sequence[keras.Variable], learning_rate: Tensor) -> None:
         number_of_all = optimizer._iterations
-        for name in dict.fromkeys(part_of[id(variable)] for variable in variables):
-            pairs = zip(gradients, variables, strict=True)
-            own = [(gradient, variable) for gradient, variable in pairs if part_of[id(variable)] == name]
-            vars(optimizer)["_iterations"] = counts[name]
-            update([gradient for gradient, _ in own], [variable for _, variable in own], learning_rate)
-            counts[name].assign_add(1)
-        vars(optimizer)["_iterations"] = number_of_all
+        try:
+            for name in dict.fromkeys(part_of[id(variable)] for variable in variables):
+                pairs = zip(gradients, variables, strict=True)
+                own = [(gradient, variable) for gradient, variable in pairs if part_of[id(variable)] == name]
+                vars(optimizer)["_iterations"] = counts[name]
+                update([gradient for gradient, _ in own], [variable for _, variable in own], learning_rate)
+                counts[name].assign_add(1)
+        finally:
+            vars(optimizer)["_iterations"] = number_of_all
 
     optimizer.apply = apply_in_use
     vars(optimizer)["_backend_update_step"] = update_each

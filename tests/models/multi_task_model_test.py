@@ -130,6 +130,14 @@ def test_an_update_of_one_task_changes_nothing_of_what_it_does_not_use(optimizer
     assert any((a != b).any() for a, b in zip(weights(model.encoders["en"]), english, strict=True))
 
 
+def test_a_failed_update_leaves_the_optimizer_its_own_number_of_updates():
+    optimizer = compiled(MultiTaskModel("recurrent", SHARED_ENCODER, **SIZES), "adam").optimizer
+    number, variable = optimizer.iterations, optimizer._trainable_variables[0]
+    with pytest.raises(Exception):  # noqa: B017, each backend has its own
+        optimizer.apply([keras.ops.ones((2, 3, 5))], [variable])
+    assert optimizer.iterations is number
+
+
 def test_optimizers_that_cannot_update_the_parts_of_one_task_are_refused():
     """An update of one task would drop what another has accumulated, or overwrite weights that it does not use."""
     model = MultiTaskModel("recurrent", SHARED_ENCODER, **SIZES)
