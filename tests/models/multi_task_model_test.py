@@ -105,7 +105,8 @@ def test_an_update_of_each_task_is_that_of_a_single_task_model(architecture, siz
 
 @pytest.mark.parametrize("optimizer", ["adam", "adamw", "adadelta", "rmsprop"])
 def test_tasks_that_share_nothing_are_trained_as_if_each_were_alone(optimizer):
-    """So the moments of a task, and Adam's number of updates, do not change with the updates of others."""
+    """The moments of a task, and Adam's number of updates, do not change with the updates of others."""
+    keras.utils.set_random_seed(1)  # with some weights, a gradient is so small that Adam's steps show its rounding
     model = compiled(MultiTaskModel("recurrent", NOTHING_SHARED, **SIZES), optimizer)
     main, other = batches(NOTHING_SHARED["fr"], 4, seed=1), batches(NOTHING_SHARED["de"], 3, seed=2)
     expected = {name: compiled(alone(model, name), optimizer) for name in NOTHING_SHARED}

@@ -212,7 +212,7 @@ def test_wrong_use_is_explained(client_command, many, out):
         (*flags, "--seconds=3"): "found --seconds without --bench, expected both.",
         (*flags, "--version=1", "--label=x"): "found --version and --label, expected one of them.",
         (*flags, "--token_scores"): "found --token_scores with --format=phrase_table",
-        (*flags, f"--output={many}"): "found one file for two purposes",
+        (flags[0], f"--output={many}"): "found one file for two purposes",
         (*flags, "--label="): "found an empty --label, expected a value.",
         ("--health", "--model_name="): "found an empty --model_name, expected a value.",
         (*flags, "--server=localhost"): "found --server=localhost, expected host:port",
