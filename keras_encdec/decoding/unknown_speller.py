@@ -188,14 +188,16 @@ class UnknownSpeller:
             longest = max(len(requests.sources[index]) for index, _ in part)
             return longest * max(len(results[index][rank].ids) for index, rank in part)
 
-        rows = sorted({(index, rank) for index, rank, _ in unknown})
+        columns: dict[tuple[int, int], list[int]] = {}
+        for index, rank, column in unknown:
+            columns.setdefault((index, rank), []).append(column)
+        rows = list(columns)
         while rows:
             part = rows[:MAX_HYPOTHESES]
             while len(part) > 1 and len(part) * weights(part) > MAX_WEIGHTS:
                 part = part[: len(part) // 2]
             rows = rows[len(part) :]
             min_rows = MIN_ROWS if MIN_ROWS * weights(part) <= MAX_WEIGHTS else 1
-            number = {row: i for i, row in enumerate(part)}
             targets = [results[index][rank].ids for index, rank in part]
             filler = [[END]] * (power_of_two(len(part), min_rows) - len(part))
             source, target = (
@@ -206,11 +208,8 @@ class UnknownSpeller:
             if requests.spellings is not None:
                 first_rare = self._models[0].source_words + FIRST_WORD
                 source, characters = local_sources(source, first_rare, requests.spellings)
-            positions = [
-                number[index, rank] * target.shape[1] + column
-                for index, rank, column in unknown
-                if (index, rank) in number
-            ]
+            width = target.shape[1]
+            positions = [number * width + column for number, row in enumerate(part) for column in columns[row]]
             padded = np.zeros(power_of_two(len(positions), MIN_ROWS), np.int32)
             padded[: len(positions)] = positions
             states = self._first_states(source, characters, target, padded)
