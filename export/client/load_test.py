@@ -105,7 +105,7 @@ def _measured(
     scorer: ServedScorer, requests: Sequence[list[WordPair]], seconds: float, options: ClientOptions
 ) -> LoadResult:
     latencies: list[float] = []
-    failures: collections.Counter[str] = collections.Counter()
+    failures: list[str] = []
     together = threading.Barrier(options.in_flight + 1)
 
     def send(worker: int) -> None:
@@ -125,7 +125,7 @@ def _measured(
                 scorer.score_pairs(next(own))
                 latencies.append(time.perf_counter() - start)
             except ServerError as error:
-                failures[error.code] += 1
+                failures.append(error.code)
 
     with ThreadPoolExecutor(options.in_flight) as executor:
         workers = [executor.submit(send, worker) for worker in range(options.in_flight)]
@@ -137,4 +137,5 @@ def _measured(
         if not isinstance(error, threading.BrokenBarrierError):
             raise error
     elapsed = time.perf_counter() - start
-    return LoadResult(elapsed, tuple(sorted(latencies)), dict(failures), options.batch_size, options.in_flight)
+    counts = dict(collections.Counter(failures))
+    return LoadResult(elapsed, tuple(sorted(latencies)), counts, options.batch_size, options.in_flight)
