@@ -118,8 +118,7 @@ def weight_classes(model: "TranslationModel") -> dict[str, list[keras.Variable]]
     """
     names = {
         id(weight): name
-        for layer in (getattr(model, "encoder", None), getattr(model, "decoder", None))
-        if layer is not None
+        for layer in (model.encoder, model.decoder)
         for name, weights in layer.weight_classes().items()
         for weight in weights
     }
