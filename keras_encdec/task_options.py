@@ -64,8 +64,8 @@ class UnknownWordsOption(Configuration):
         "Maximum share of unknown words, 0 to 1; for a model that reads or spells words by their "
         "characters, of words outside its shortlist. If more of the source's or of the target's words are unknown, "
         "stop with an error: the languages may be swapped, or the text tokenized in another way. The share of the "
-        "words so far is checked every few thousand lines. Default: no limit, but encdec-score and encdec-generate "
-        "warn at the end if it is above 0.5.",
+        "words so far is checked while the file is read. Default: no limit, but encdec-score and encdec-generate warn "
+        "at the end if it is above 0.5.",
         minimum=0,
         maximum=1,
     )

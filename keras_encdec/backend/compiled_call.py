@@ -206,7 +206,7 @@ def _with_torch(layer: keras.layers.Layer) -> Compiler:
     def packed() -> PackedMatrices:
         return PackedMatrices(layer)
 
-    # Without autocast, Keras's call adds nothing to the conversion below but the time of several operations.
+    # Without autocast, Keras's `__call__` would only take longer: the inputs are converted below.
     function = layer if layer.autocast else layer.call
 
     def compiler(inputs: Structure, leaves: list[Tensor]) -> Callable[[list[Tensor]], Structure]:

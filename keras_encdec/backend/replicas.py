@@ -171,7 +171,7 @@ def check_batch_size(replicas: Replicas, batch_size: int) -> None:
 
 
 def _filled(batch: Batch, multiple: int) -> Batch:
-    """Adds rows with the first source and without a target, up to a multiple of a number of rows."""
+    """Adds rows with the first source and without a target until the number of rows is a multiple of `multiple`."""
     missing = -len(batch["target"]) % multiple
     if not missing:
         return batch

@@ -203,7 +203,7 @@ def keep_compiled_programs() -> None:
 
 
 def _make_room(folder: pathlib.Path, max_bytes: int) -> None:
-    """Removes the oldest files of a folder until the others have at most `max_bytes`, and empty programs.
+    """Removes empty programs, and the oldest files of a folder until the others have at most `max_bytes`.
 
     After a power failure, a program may be empty, and TensorFlow would fail to read it.
     """

@@ -148,8 +148,8 @@ def directional_links(model: "AlignmentModel", pairs: Iterable[tuple[Words, Word
 def _thot_words(words: Words) -> list[str]:
     """Maps distinct words to distinct names that Thot accepts; it only compares them.
 
-    NULL, by which Thot means the empty word, gets a space, which no word of a text contains. A lone surrogate, which
-    stands for an undecodable byte, is replaced, as any character outside ASCII is.
+    NULL, by which Thot means the empty word, gets a space, which no word of a text contains. Characters outside ASCII
+    are replaced, even lone surrogates, which stand for undecodable bytes.
     """
     return ["NULL " if word == "NULL" else word.encode("utf-8", "surrogatepass").decode("latin-1") for word in words]
 

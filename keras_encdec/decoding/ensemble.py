@@ -179,7 +179,7 @@ class SearchFunctions:
         self.has_attention = ensemble.has_attention
         # A step multiplies by about half of a model's weights: those of the decoder, few of which are embeddings.
         self.batches = BatchReduction(ensemble.count_params() // 2, MIN_ROWS)
-        #: Function `(previous, words, state, memory)`: ln p of given words `(sources, rows)`, and the next state.
+        #: Function `(previous, words, state, memory, tables)`: ln p of words `(sources, rows)`, and the next state.
         self.log_probs = compiled_call(LayerFunction(functools.partial(_log_probs, ensemble), ensemble))
         self._steps: dict[Hashable, Callable[..., Structure]] = {}
         self._making_step = threading.Lock()

@@ -99,7 +99,7 @@ class GenerationOptions(
     feature_name: str | None = _output_form(None, "Name of ln p in a Moses n-best list. Default: RNN0.")
     full_scores: bool = hyperparameter(
         False,
-        "With --lexical_shortlist: score the hypotheses that the search found again, with all words, and rank them by "
+        "With --lexical_shortlist: after the search, score its hypotheses again, with all words, and rank them by "
         "these scores.",
         group="lexical shortlist",
         needs="lexical_shortlist",

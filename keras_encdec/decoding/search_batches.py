@@ -260,7 +260,7 @@ def with_special_ids(words: Sequence[int] | np.ndarray) -> np.ndarray:
     Samplers use these ids as constants, so they have the same numbers among the candidates.
     """
     special, words = np.arange(FIRST_WORD), np.asarray(words)
-    if len(words) and words[0] >= FIRST_WORD and (words[1:] > words[:-1]).all():  # need not be sorted
+    if len(words) and words[0] >= FIRST_WORD and (words[1:] > words[:-1]).all():  # sorted already
         return np.concatenate([special, words], dtype=np.int32)
     return np.union1d(special, words).astype(np.int32)
 

@@ -125,7 +125,7 @@ class Attention(keras.layers.Layer):
             positions: integer tensor `(batch, steps)`, needed if `needs_positions`. Defaults to `None`.
 
         Returns:
-            float32 tensor `(batch, steps, source_time)`.
+            tensor `(batch, steps, source_time)` of the dtype `weights_dtype`.
         """
         window, factor = self.window(queries, mask, positions)
         scores = ops.cast(self.scores(queries, keys), self.weights_dtype)

@@ -55,7 +55,7 @@ class TensorSpec:
 def check_specs(part: str, tensors: Mapping[str, Tensor], specs: Mapping[str, TensorSpec]) -> None:
     """Raises ValueError unless tensors have the names, shapes and dtypes that an encoder or a decoder declares.
 
-    Code that keeps tensors in tables, such as the scorer, would cut their values to the declared dtype.
+    Code that keeps tensors in tables, such as the scorer, would cast them to the declared dtype without a warning.
 
     Args:
         part: str. What they are: "encoded", "state" or "memory", which the property `{part}_spec` declares.

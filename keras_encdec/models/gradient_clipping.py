@@ -95,7 +95,7 @@ class GradientNorms:
 
 
 def exact_clipping(optimizer: keras.optimizers.Optimizer, elements: float | None = None) -> keras.optimizers.Optimizer:
-    """Makes an optimizer clip the elements of the gradient before it clips in its own way, and use embeddings exactly.
+    """Makes an optimizer clip the elements of the gradient before its own clipping, with repeated words added up first.
 
         g_i <- min(max(g_i, -bound), bound)
 

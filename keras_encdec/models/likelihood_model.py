@@ -132,9 +132,9 @@ class LikelihoodModel(keras.Model):
             **arguments: further arguments of `keras.Model.compile`, except the loss and the metrics.
 
         Raises:
-            ValueError: without an optimizer, for an unknown reduction, a bound that is not positive or that an
-                optimizer gets that accumulates gradients, a label smoothing out of range, `keep_words` without
-                characters, and for `loss`, `loss_weights`, `metrics` or `weighted_metrics`.
+            ValueError: without an optimizer; for an unknown reduction; for a bound that is not positive, or with an
+                optimizer that accumulates gradients; for a label smoothing out of range; for `keep_words` without
+                characters; and for `loss`, `loss_weights`, `metrics` or `weighted_metrics`.
 
         Reference:
             - Szegedy et al., 2016 (arXiv 1512.00567), section 7: label smoothing
@@ -190,8 +190,8 @@ class LikelihoodModel(keras.Model):
             x: the pairs: a dict of "source" and "target", or a tuple of the two, integer arrays `(pairs, time)` of ids
                 closed by the end of sequence and padded with 0; or an object that yields batches of such pairs, each a
                 dict or `((source, target),)`. A Python generator yields `(dict,)`, and so does a `DataLoader` of
-                PyTorch with JAX and TensorFlow, where Keras would take the names in a dict for its arrays. Keras would
-                take the target of a batch `(source, target)` for y.
+                PyTorch with JAX and TensorFlow, where Keras would take the names in a dict for its arrays. A batch
+                cannot be `(source, target)`: Keras would take the target for y.
             y: `None`, or the target of `x` again, which Keras needs with `sample_weight`.
             *args, **arguments: further arguments of `keras.Model.fit`.
 

@@ -406,7 +406,7 @@ class ModelInDtype:
         dtype = dtype or model.compute_dtype
         warn_if_slow(dtype)
         self.model, self._copies = model, None
-        # Of several tasks, a copy keeps to the current one.
+        # A model of several tasks is always copied: the copy keeps to the current task.
         if model.dtype_policy.name == dtype and model.updates_all_weights:
             return
         in_int8 = dtype == "int8"

@@ -1,4 +1,4 @@
-"""Tables of what a model computes from each word alone, so that long texts look it up instead of computing it."""
+"""Tables of what a model computes from each word alone: in long texts, looking it up is faster than computing it."""
 
 import contextlib
 import contextvars
@@ -27,7 +27,7 @@ NO_TABLES: WordTables = {}
 # Maximum number of elements of all tables of a model or an ensemble: 256 MB in float32. Larger ones are not computed.
 MAX_ELEMENTS = 1 << 26
 
-# The tables in use, by the id of the encoder or decoder. They change with the context, as threads compute side by side.
+# The tables in use, by the id of the encoder or decoder. Each thread has its own: threads compute side by side.
 _IN_USE: contextvars.ContextVar[Mapping[int, list[Tensor]]] = contextvars.ContextVar("word_tables")
 
 

@@ -120,7 +120,7 @@ class SourceTranslations(NamedTuple):
 
 
 class RareTranslations:
-    """Finds translations of source words that a model spells, because they are outside its shortlist.
+    """Finds those translations of source words that a model spells because they are outside its shortlist.
 
     Words of the shortlist are left out, and so are words that the model cannot spell: those of 50 or more characters,
     and those with unknown characters. A source word without other translations may be copied, with t = 1.
