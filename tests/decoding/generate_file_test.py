@@ -200,7 +200,7 @@ def test_models_of_different_vocabularies_or_directions_are_refused_as_an_ensemb
 
 @pytest.fixture(scope="module")
 def attentive(tmp_path_factory):
-    """A generator with attention, of models that know few words and so generate unknown ones."""
+    """A generator with attention, of a model that knows few words and therefore generates unknown ones."""
     path = tmp_path_factory.mktemp("attention") / "0"
     words = ["t0", "unkpos_0", "unkpos_1", "unkpos_null"]
     return TextGenerator([toy_models.save_model(path, SOURCE_WORDS, words, cell="rnn", layers=1, attention="global")])
@@ -270,7 +270,7 @@ def test_translations_compete_with_spellings(generated, source, tmp_path):
     assert {"abab", "bb", "aab"} & set(first.split()) <= set(first.split()) <= {"abab", "bb", "aab", "a", "ba", "b"}
     assert "7" in last.split()
     assert generated(generator, "greedy", translation_weight=0.0, **options) != text
-    shortlist = {"lexical_shortlist": options["word_translations"]}  # the same table, with all words of the model
+    shortlist = {"lexical_shortlist": options["word_translations"]}  # the same file, which has all words of the model
     assert generated(generator, "greedy", translation_weight=1.0, **shortlist, **options) == text
     again = TextScorer(directory).score([(best.source_words, best.words) for best, *_ in expected])
     np.testing.assert_allclose([best.log_prob for best, *_ in expected], again, atol=1e-4)
@@ -363,7 +363,7 @@ def test_an_interrupted_job_in_shards_continues_to_the_same_targets(
     keep = ShardFolder.keep
 
     def keep_first(self, shard, result):
-        if shard.number == 0:  # shards are done in any order
+        if shard.number == 0:  # shards may end in any order
             keep(self, shard, result)
             raise KeyboardInterrupt
 

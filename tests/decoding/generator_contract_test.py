@@ -16,7 +16,7 @@ SEQUENCES = [(*words, END) for length in range(LONGEST + 1) for words in itertoo
 
 @pytest.fixture(scope="module")
 def models():
-    """Two models of few words, which do not take padding for a word."""
+    """Two models of few words, which never predict padding."""
     models = [window_model(target_words=2, seed=seed) for seed in (0, 1)]
     for model in models:
         bias = numpy(model.decoder.output_matrix.bias).copy()
@@ -27,7 +27,7 @@ def models():
 
 @pytest.fixture(scope="module")
 def expected(models):
-    """Of each model, the function of source and prefix to ln p of the next words."""
+    """For each model, the function from a source and a prefix to ln p of the next words."""
     return [next_word_log_probs(model) for model in models]
 
 

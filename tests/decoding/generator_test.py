@@ -18,8 +18,8 @@ def random_sources(number, longest, seed=0):
     return [[*random.integers(3, 9, random.integers(1, longest)).tolist(), 2] for _ in range(number)]
 
 
-def test_a_source_gets_the_same_alone_and_among_others(monkeypatch):
-    """More of them than are decoded together, of mixed lengths, so that batches shrink as sources are done."""
+def test_a_source_gets_the_same_targets_alone_and_among_others(monkeypatch):
+    """The sources are too many for one batch and of mixed lengths, so that batches shrink as searches end."""
     monkeypatch.setattr(search_batches, "MAX_ROWS", 96)
     model, _ = toy(target_words=12, seed=1)
     sources = random_sources(40, 20)
@@ -45,7 +45,7 @@ def test_sources_may_be_a_padded_array_and_models_a_tuple():
 @pytest.mark.usefixtures("uncompiled")
 def test_the_length_limit_follows_the_source():
     model, weights = toy(target_words=12)
-    weights["readout.b_G"][2] = -30.0  # nothing ends before it must
+    weights["readout.b_G"][2] = -30.0  # no target ends before the limit
     model.decoder.readout.output_bias.assign(weights["readout.b_G"])
     sources = [[3, 2], [4] * 20 + [2]]
     found = Generator(model).generate(sources)
@@ -104,7 +104,7 @@ def test_an_ensemble_averages_the_probabilities_of_each_word(average):
     ensemble = Generator(models, weights, average)
     [found] = ensemble.generate([source], BeamSampler(90, num_best=90))
     scores = {hypothesis.ids: hypothesis.log_prob for hypothesis in found}
-    for ids in every[:5]:  # of one word or none
+    for ids in every[:5]:  # those of at most one word
         assert scores[ids] == pytest.approx(log_prob(ids), abs=1e-4)
 
 

@@ -14,7 +14,7 @@ from keras_encdec.scoring import Scorer
 
 SOURCE = [4, 5, 2]
 NUMBER = 4000
-# Of each of two sources, drawn once and for all.
+# Expected samples of two sources.
 SAMPLES = [[(19, 30, 4, 4, 2), (27, 4, 4, 4, 2)], [(19, 30, 4, 4, 2), (30, 4, 4, 4, 2)]]
 
 
@@ -28,7 +28,7 @@ def first_words(model, sampler):
 
 
 def chi_squared(counts, probabilities):
-    """The statistic, and the bound that it passes once in ten thousand times (Wilson and Hilferty)."""
+    """The statistic, and the bound that it exceeds once in ten thousand times (Wilson and Hilferty)."""
     expected = NUMBER * probabilities
     assert set(counts) <= set(np.flatnonzero(expected))
     frequent = expected >= 5

@@ -34,7 +34,7 @@ def lists():
 
 @pytest.fixture(scope="module")
 def biased(model, lists):
-    """The model for each of the lists, to which all other words are impossible."""
+    """For each list, a model to which all other words are impossible."""
     return [with_bias(model, words) for words in lists]
 
 
@@ -61,7 +61,7 @@ def assert_alike(hypotheses, expected, atol=1e-5):
 
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("sampler", SAMPLERS[:-1], ids=str)
-def test_the_other_words_are_impossible(model, biased, lists, sampler):
+def test_words_that_are_not_candidates_are_impossible(model, biased, lists, sampler):
     together = found(model, sampler, candidates=lists)
     for index, source in enumerate(SOURCES):
         [alone] = Generator(biased[index]).generate([source], sampler, max_length=6)
@@ -81,7 +81,7 @@ def test_all_words_as_candidates_change_nothing(model):
 
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=str)
-def test_a_source_gets_the_same_alone_and_among_others(model, lists, sampler):
+def test_a_source_gets_the_same_targets_alone_and_among_others(model, lists, sampler):
     generator = Generator(model)
     together = generator.generate(SOURCES, sampler, max_length=6, candidates=lists)
     for index, (source, words) in enumerate(zip(SOURCES, lists, strict=True)):
@@ -93,7 +93,7 @@ def test_a_source_gets_the_same_alone_and_among_others(model, lists, sampler):
 @pytest.mark.parametrize("average", [None, "arithmetic", "geometric"])
 def test_full_scores_are_those_of_all_words(model, lists, average, request):
     if average is not None:
-        request.getfixturevalue("uncompiled")  # XLA compiles the searches of one model
+        request.getfixturevalue("uncompiled")  # XLA compiles only the searches of a single model
     models = model if average is None else [model, toy(target_words=WORDS, seed=4)[0]]
     generator = Generator(models, average=average or "arithmetic")
     sampler = BeamSampler(5, num_best=3, length_penalty=0.6)
@@ -141,7 +141,7 @@ def test_an_ensemble_averages_over_the_candidates(model, biased, lists):
 
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize(("sharing", "whole_share"), [(4, 2.0), (7, 2.0), (100, 2.0), (4, 0.5)])
-def test_batches_that_shrink_keep_their_words(model, monkeypatch, sharing, whole_share):
+def test_sources_keep_their_candidates_when_a_batch_shrinks(model, monkeypatch, sharing, whole_share):
     random = np.random.default_rng(0)
     sources = [[*random.integers(3, 9, random.integers(1, 20)).tolist(), 2] for _ in range(30)]
     lists = [random.choice(np.arange(3, WORDS + 3), 8, replace=False) for _ in sources]

@@ -1,4 +1,4 @@
-"""The search as Python drives it: sources that are done leave the batch, and what is compiled is shared."""
+"""The search as Python drives it: finished sources leave the batch, and samplers share compiled steps."""
 
 import pytest
 from table_model import TableModel, random_sources

@@ -45,11 +45,11 @@ def test_position_words_name_their_source_word(words, expected):
 def test_other_unknown_words_come_from_the_source_word_of_most_attention():
     attention = np.array([[0.9, 0.0, 0, 0, 0.1], [0.0, 0.1, 0.1, 0.2, 0.6], [0, 1, 0, 0, 0], [0, 0, 0, 0, 1]])
     words = ["<unk>", "<unk>", "unkpos_null"]
-    # The end of the source, the last column, is no word.
+    # The last column, the end of the source, is not a word.
     assert UnknownReplacement(DICTIONARY).replaced(words, SOURCE, attention) == ["Anna", "apple", "eats"]
     assert UnknownReplacement().replaced(words, SOURCE, attention) == ["Anna", "pomme", "mange"]
     assert UnknownReplacement({"pomme": ""}).replaced(words[:2], SOURCE, attention) == ["Anna", "pomme"]
-    # A position outside the source is none.
+    # Positions outside the source are ignored.
     assert UnknownReplacement(DICTIONARY).replaced(["unkpos_1", "unkpos_-3"], SOURCE, attention) == ["Anna", "apple"]
     assert UnknownReplacement().replaced(["<unk>"], [], attention[:, 4:]) == ["<unk>"]
     for sides in (("<unk>", SOURCE), (["<unk>"], "pomme"), ("apple", SOURCE)):
@@ -72,7 +72,7 @@ def test_other_unknown_words_come_from_the_source_word_of_most_attention():
 )
 @pytest.mark.parametrize("joined_at_once", [True, False])
 def test_subwords_are_replaced_by_whole_words(source, words, joined, joined_at_once):
-    """Whether the pieces are joined by the package or, once written, by their tool."""
+    """The pieces may be joined by the package or, after they are written, by another tool."""
     style = "sentencepiece" if "\u2581" in source else "bpe"
     dictionary = {"Hundefänger": "dog-catcher", "▁Haus": "▁house", "Rathaus": "town hall"}
     pieces = UnknownReplacement(dictionary).replaced(words.split(), source.split(), np.eye(9))

@@ -24,7 +24,7 @@ from keras_encdec.models.symbols import to_symbols
 from keras_encdec.text.lexical_shortlist import SourceTranslations
 from keras_encdec.text.vocabulary import END, SPELLING_WIDTH, UNKNOWN, Vocabulary, spelled_word
 
-# A known word and a rare one, a longer rare one, two rare ones, and nothing.
+# Four sources: known words and a rare one, a longer rare word, two rare words, and no word.
 WORDS = [[4, [3, 4], 5], [[5, 1, 3, 3, 4, 4, 3, 5, 5]], [[3, 4], [3, 4, 5, 4]], []]
 (SOURCES, _), (SPELLINGS, _) = ids_of([(words, []) for words in WORDS])
 
@@ -180,7 +180,7 @@ def test_an_ensemble_of_equal_models_spells_as_one(translations, model, generato
 @pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
 def test_the_more_probable_of_spelling_and_translations_is_chosen(weight, model, generator):
     random = np.random.default_rng(0)
-    words = [[3], [4], [3, 4, 5], [5, 5], [4, 4], [5], [3, 3], [4, 3], [5, 3, 3]]  # one more than compete
+    words = [[3], [4], [3, 4, 5], [5, 5], [4, 4], [5], [3, 3], [4, 3], [5, 3, 3]]  # one more than can compete
     spellings = padded([[*word, END] for word in words], SPELLING_WIDTH)
     tables = [
         SourceTranslations(spellings, random.uniform(0, 0.2, (len(words), len(source))).astype("float32"))
@@ -220,7 +220,7 @@ def test_the_more_probable_of_spelling_and_translations_is_chosen(weight, model,
 
 
 def test_words_with_the_same_translation_probabilities_are_equally_probable():
-    """Rounding would choose other words than the served model, which takes the first of them."""
+    """Otherwise, rounding would choose among them. The served model takes the first."""
     random = np.random.default_rng(0)
     for positions in range(3, 20):
         row = np.where(random.random(positions) < 0.5, 0.05, 0.1).astype(np.float32)

@@ -56,9 +56,9 @@ toy_models.save_model(folder / "model", words, words)
 
 
 def test_models_go_to_another_backend_and_back(tmp_path, scores_here, no_search):
-    """One that TensorFlow trained scores the same there and trains on; one made there is exported by TensorFlow.
+    """A model that TensorFlow trained scores the same on another backend and can be trained further there.
 
-    In float32, although it was made in bfloat16; with no KERAS_BACKEND that would have to be set.
+    A model made there in bfloat16 is exported by TensorFlow in float32, without setting KERAS_BACKEND.
     """
     trained = RNNEncoderDecoder(30, 30, **toy_models.SIZES, reset_after=True)
     trained.compile(published_optimizer())

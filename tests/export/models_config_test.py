@@ -33,12 +33,12 @@ def test_versions_are_numbered_upward_and_labels_move(quick_export, model_dir, t
 
 
 def test_labels_of_removed_versions_are_dropped(quick_export, model_dir, export_command, tmp_path):
-    """A server reads no further in a file with such a label."""
+    """A server rejects a file with such a label."""
     folder = tmp_path / "models"
     for _ in range(3):
         export_model(model_dir, folder)
     move_stable_label(folder, "encdec", 3)
-    # A number that was given to people is not given to another model; only folders are versions.
+    # The number of a removed version with a label is not used again. Only folders are versions.
     shutil.rmtree(folder / "3")
     (folder / "9").write_text("")
     (folder / "007").mkdir()
@@ -72,7 +72,7 @@ def test_a_label_moved_during_an_export_keeps_its_version(scores_only, quick_exp
 
     def write(directory, path, *arguments):
         shutil.copytree(scores_only / "1", path, dirs_exist_ok=True)
-        if len(names(folder)) > 4:  # two versions, two files
+        if len(names(folder)) > 4:  # from the third export on: two versions and two files
             at_work.wait(60)
             moved.wait(60)
 
@@ -89,7 +89,7 @@ def test_a_label_moved_during_an_export_keeps_its_version(scores_only, quick_exp
     moved.set()
     for thread in threads:
         thread.join()
-    # Two exports at a time give two versions.
+    # Two exports at the same time make two versions.
     assert sorted(result.version for result in results) == [3, 4] and {result.stable for result in results} == {2}
     assert names(folder) == ["1", "2", "3", "4", "batching_parameters.txt", "models.config"]
     assert labels(folder) == {"stable": 2, "canary": 4}

@@ -41,7 +41,7 @@ def test_the_graph_has_only_operations_of_a_standard_server(exported):
         assert not [name for name in operations if word in name]
     attributes = {name for owner in (*nodes, *graph.library.function) for name in owner.attr}
     assert not [name for name in attributes if name.startswith("_Xla")]
-    # The operations that Python registers without any further package, as a server has them.
+    # The operations that TensorFlow registers without other packages, which a server has, too.
     registered = set(tf.raw_ops.__dict__) | {"Placeholder", "NoOp", "Const"}
     assert not operations - registered
 
@@ -100,7 +100,7 @@ def test_the_warm_up_has_only_words_of_one_token_that_are_not_too_long(tokenizat
 
 
 def test_a_version_works_after_it_is_moved_and_without_its_model(exported, tmp_path):
-    """The session's model stays; the copy knows nothing of it."""
+    """The test moves a copy. The exported files do not contain the path of the model."""
     shutil.copytree(exported, tmp_path / "models")
     inputs = {"source": tf.constant(["w1 w2"]), "target": tf.constant(["w3 other"])}
     before = served(tmp_path / "models")["score"](**inputs)

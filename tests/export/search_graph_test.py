@@ -38,7 +38,7 @@ SAMPLERS = [
 
 @dataclasses.dataclass(frozen=True)
 class ServedDraws(RandomSampler):
-    """Draws in Python what a graph draws: the seed is the source's number."""
+    """Draws in Python what a graph draws with the number of the source as its seed."""
 
     def draws(self, number, steps):
         keys = [[f"{number} {t}" + f" {row}" * (row > 0) for row in range(self.num_samples)] for t in range(steps)]
@@ -46,7 +46,7 @@ class ServedDraws(RandomSampler):
 
 
 def in_graph(model, sources, sampler, **inputs):
-    """Ids, ln p and scores of a traced search whose number of sources is not known."""
+    """Ids, ln p and scores of a search, traced without the number of sources."""
 
     def searched(ids, lengths, **inputs):
         return search_in_graph(model.decoder, model.encode(ids), lengths, target_limits(lengths), sampler, inputs)
@@ -60,12 +60,12 @@ def in_graph(model, sources, sampler, **inputs):
 
 @pytest.fixture(autouse=True)
 def few_shapes(monkeypatch):
-    """Several parts in a graph."""
+    """Makes the graph search in several parts."""
     monkeypatch.setattr(search_graph, "MAX_ROWS", 64)
 
 
 def links_of(attention):
-    """The word attended to most, s, or -1 - s where the end of the source, the last column, has more."""
+    """The position s of the word attended to most; -1 - s if the last column, the end of the source, has more."""
     words = attention[:, :-1].argmax(axis=1) if attention.shape[1] > 1 else np.zeros(len(attention), int)
     return np.where(attention.argmax(axis=1) == attention.shape[1] - 1, -1 - words, words)
 

@@ -61,7 +61,7 @@ def test_scores_and_spelled_targets_equal_those_of_python(tmp_path, monkeypatch)
     assert "<unk>" not in written and {"語", "a", "b"} & {word[0] for word in written}
     drawn = call(model, "sample", source=SOURCES, seed=range(5), temperature=[1.0] * 5)
     assert b"<unk>" not in b" ".join(drawn["target"])
-    # No word of the shortlist is spelled: it would score otherwise.
+    # No word of the shortlist is spelled: its score would be another.
     again = call(model, "score", source=SOURCES, target=drawn["target"])
     np.testing.assert_allclose(drawn["log_prob"], again["log_prob"], atol=1e-4)
     for source, targets, hypotheses in zip(SOURCES, found["target"], expected, strict=True):
@@ -79,9 +79,9 @@ def test_translations_compete_with_spellings_as_in_python(tmp_path, monkeypatch,
         "s2": {"ab": 0.25, "bbb": 0.25, "xx": 0.5},
         "none": {"a": 0.5, "ba": 0.5},  # both in the shortlist
         "sone": {"語b": 1.0},
-        # A word that is also copied.
+        # One of the words is also copied.
         "tone": {"bab": 0.4, "aab": 0.6},
-        # More equally probable words than compete, in two orders.
+        # More equally probable words than can compete, in two orders.
         "up": {"b" + "a" * i: 0.05 for i in range(2, 14)},
         "down": {"b" + "a" * i: 0.05 for i in reversed(range(2, 14))},
     }

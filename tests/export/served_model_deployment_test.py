@@ -72,7 +72,7 @@ def test_compose_starts_nothing_without_the_folder_of_versions(compose):
     assert re.fullmatch(r"\$\{SERVED:\?[^:{}]+\}:/models/encdec:ro", volume)
 
 
-def test_both_start_the_server_with_the_same_flags_that_exist(compose, deployment):
+def test_compose_and_kubernetes_start_the_server_with_the_same_existing_flags(compose, deployment):
     flags = compose["services"]["serving"]["command"]
     assert flags == container(deployment)["args"]
     assert {re.match(r"--(\w+)=", flag)[1] for flag in flags} == FLAGS

@@ -48,7 +48,7 @@ class StockServer:
             try:
                 Calls(self.grpc_address).metadata()
                 return
-            except Exception:  # whatever a server that starts answers
+            except Exception:  # any answer, while the server starts
                 assert self.alive()
 
     def alive(self):
@@ -186,7 +186,7 @@ def test_the_server_survives_a_thousand_malformed_requests(server, calls, scored
 
         def send(number):
             codes = executor.map(lambda i: (huge[i % 2] if i % 200 == 0 else bad[i % len(bad)])()[0], range(number))
-            # Two of them that were merged may fail for not fitting together.
+            # Two merged requests may fail because their shapes differ.
             merged = {StatusCode.FAILED_PRECONDITION, StatusCode.INTERNAL} if server.batching else set()
             assert set(codes) - merged == {StatusCode.INVALID_ARGUMENT}
 
@@ -201,7 +201,7 @@ def test_the_server_survives_a_thousand_malformed_requests(server, calls, scored
 
 
 def test_pairs_that_a_server_merges_with_bad_ones_are_scored(server, scored, tmp_path):
-    """Two clients at once, of which one sends pairs that are refused: each of the other's is scored."""
+    """One of two clients sends pairs that are refused; all pairs of the other are scored."""
     long = "w1 " * 300
     lines = {
         "good": [f"{source}\t{target}\n" for source, target in scored[0]] * 3,
@@ -228,12 +228,12 @@ def test_pairs_that_a_server_merges_with_bad_ones_are_scored(server, scored, tmp
 
 
 def test_a_new_version_is_published_and_rolled_back(scores_only, client_command, no_search, tmp_path):
-    """Labels move while the server runs; no request fails on the way."""
+    """Labels move while the server runs, and no request fails meanwhile."""
     folder = tmp_path / "models"
     other = toy_models.save_model(tmp_path / "other", WORDS, WORDS, seed=1)
     pair = {"source": ["w1 w2"], "target": ["w3"]}
     shutil.copytree(scores_only, folder)
-    move_stable_label(folder, "encdec", 1)  # a folder that was copied has a path of its own
+    move_stable_label(folder, "encdec", 1)  # writes the path of the copied folder
     flags = {"model_config_file": folder / "models.config", "allow_version_labels_for_unavailable_models": True}
     with ServingProcess(
         **flags, rest_api_port=0, model_config_file_poll_wait_seconds=0.1, file_system_poll_wait_seconds=0.1

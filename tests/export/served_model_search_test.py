@@ -18,7 +18,7 @@ from keras_encdec.text.vocabulary import FIRST_WORD, Vocabulary
 def test_the_best_targets_equal_those_of_the_search_in_python(toy):
     directory, model = toy
     generator = TextGenerator([directory])
-    many = SOURCES * 30  # more than are decoded at a time
+    many = SOURCES * 30  # more than are searched at a time
     found = call(model, "generate", source=many)
     expected = generator.generate(SOURCES, BeamSampler(5, num_best=5)) * 30
     for i, hypotheses in enumerate(expected):
@@ -46,7 +46,7 @@ def test_the_served_search_has_the_options_of_the_search_in_python(tmp_path, toy
         np.testing.assert_allclose(log_probs[: len(hypotheses)], [best.log_prob for best in hypotheses], atol=1e-4)
     greedy = call(model, "generate_greedy", source=SOURCES)["target"].tolist()
     assert not any(b"<unk>" in target for target in [*greedy, *found["target"].ravel()])
-    # Of the most probable word alone.
+    # The config draws only from the most probable word.
     drawn = call(model, "sample", source=SOURCES, seed=range(6), temperature=[1.0] * 6)
     assert drawn["target"].tolist() == greedy
 
@@ -71,7 +71,7 @@ def test_samples_follow_the_probabilities_and_the_temperature(toy):
     for temperature in (1.0, 0.5):
         drawn = call(model, "sample", source=["s1 s2"] * number, seed=range(number), temperature=[temperature] * number)
         first = [text.decode().split(" ")[0] for text in drawn["target"]]
-        probabilities = tf.nn.softmax(log_probs[0, 1:] / temperature).numpy()  # of no padding
+        probabilities = tf.nn.softmax(log_probs[0, 1:] / temperature).numpy()  # without padding
         for word, probability in zip(["<unk>", "", *words], probabilities, strict=True):
             spread = np.sqrt(number * probability * (1 - probability))
             assert abs(first.count(word) - number * probability) < 4.5 * spread + 1, word

@@ -50,14 +50,14 @@ def test_scores_equal_those_of_the_oracle(toy, tmp_path, no_search, reset_after)
 
 
 def test_a_score_does_not_depend_on_the_batch(toy, monkeypatch):
-    """Alone, with longer ones, in another order, twice; more pairs and tokens than are computed at a time."""
+    """Alone, beside longer pairs, in another order or twice; with more pairs and tokens than are computed at a time."""
     directory, model = toy
     pairs = random_pairs(2 * PHRASES_AT_ONCE + 7, 30, seed=1)
     assert sum(len(target.split()) + 1 for _, target in pairs[:PHRASES_AT_ONCE]) > 2 * TOKENS_AT_ONCE
     sources, targets = zip(*pairs, strict=True)
     together = call(model, "score", source=sources, target=targets)["log_prob"]
     expected = [row.sum() for row in oracle_scores(directory, pairs)]
-    # Rounded once, to float32, after the sum.
+    # The sum is rounded once, to float32.
     np.testing.assert_allclose(together, expected, atol=2e-5)
     order = np.random.default_rng(2).permutation(np.repeat(np.arange(60), 2))
     again = call(model, "score", source=[sources[i] for i in order], target=[targets[i] for i in order])
@@ -70,12 +70,12 @@ def test_a_score_does_not_depend_on_the_batch(toy, monkeypatch):
 def test_the_probabilities_of_all_continuations_sum_to_one(tmp_path, no_search):
     directory = ModelDirectory.load(toy_models.save_model(tmp_path / "model", SOURCE_WORDS, TARGET_WORDS))
     bias = directory.model.decoder.readout.output_bias
-    bias.assign(np.where(np.arange(bias.shape[0]) == 0, -50, bias))  # padding, which no string stands for
+    bias.assign(np.where(np.arange(bias.shape[0]) == 0, -50, bias))  # padding, which no string can contain
     model = ServedModel(directory, tmp_path, CONFIG)
     words = [*TARGET_WORDS, "other"]
     targets = ["", *words, *(f"{a} {b}" for a in words for b in words)]
     found = call(model, "score_tokens", source=["s1 s2"] * len(targets), target=targets)
-    # Phrases of one word or none to their end; two words, whatever follows.
+    # Phrases of at most one word with their ends; of longer ones, the first two words.
     log_probs = [row[: min(n, 2)].sum() for row, n in zip(found["token_log_probs"], found["token_count"], strict=True)]
     assert np.exp(log_probs).sum() == pytest.approx(1, abs=1e-5)
 
@@ -91,7 +91,7 @@ def test_summaries_equal_those_of_the_oracle(toy):
 
 
 def test_a_reverse_model_takes_source_and_target_of_the_user(tmp_path, no_search):
-    # Its own source is the user's target.
+    # The source of the model is the user's target.
     folder = toy_models.save_model(tmp_path / "model", TARGET_WORDS, SOURCE_WORDS, reverse=True)
     directory = ModelDirectory.load(folder)
     model = ServedModel(directory, tmp_path, CONFIG)
@@ -150,7 +150,7 @@ def test_recurrent_models_are_served(tmp_path, arguments):
 
 @pytest.mark.usefixtures("uncompiled")
 def test_any_model_that_keeps_the_contract_is_served(tmp_path):
-    """With a memory along the source, its mask, and a state of integers; in a SavedModel."""
+    """A model with a memory along the source, its mask, and a state of integers, in a SavedModel."""
     source_words, target_words = SOURCE_WORDS[:6], TARGET_WORDS[:7]
     model = toy_contract.window_model(len(source_words), len(target_words))
     directory = ModelDirectory(tmp_path, Vocabulary(source_words), Vocabulary(target_words), model=model)

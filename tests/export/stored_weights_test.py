@@ -25,7 +25,7 @@ from keras_encdec.model_directory import ModelDirectory
 
 WORDS = [f"w{i}" for i in range(30)]
 MODEL = {"cell": "gru", "attention": "global", "input_feeding": False, "layers": 1, "units": 32, "embedding_dim": 32}
-# Many zeros, and numbers that are far apart, but not so small that TensorFlow takes them for zero.
+# Many zeros, and numbers of very different sizes, none so small that TensorFlow rounds it to zero.
 NUMBERS = st.one_of(
     st.sampled_from([0.0, 0.0, 0.0]), st.floats(2**-10, 2**10, width=32), st.floats(-1, -(2**-6), width=32)
 )
@@ -109,7 +109,7 @@ def test_zeros_of_a_pruned_model_are_left_out_and_scores_and_targets_stay_equal(
     export_model(pruned_model, tmp_path / "models")
     directory = ModelDirectory.load(pruned_model)
     assert stored_bytes(tmp_path / "models") < 0.5 * 4 * directory.model.count_params()
-    monkeypatch.setattr("keras_encdec.export.stored_weights.MIN_SAVING", 1)  # no array saves as much
+    monkeypatch.setattr("keras_encdec.export.stored_weights.MIN_SAVING", 1)  # no array saves that much
     (tmp_path / "assets").mkdir()
     whole = ServedModel(directory, tmp_path / "assets", ServingConfig()).signatures["generate_greedy"]
     source = tf.constant(["w1 w2 w3", "w4"])

@@ -24,7 +24,7 @@ WORDS = [f"w{i}" for i in range(30)]
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """A model's directory and the folder it was exported to: a reverse one, the harder case."""
+    """The directory of a reverse model, the harder case, and the folder that it was exported to."""
     folder = tmp_path_factory.mktemp("verify")
     model = toy_models.save_model(folder / "model", WORDS, ["é", *WORDS], reverse=True)
     with searchless():
@@ -101,7 +101,7 @@ def test_a_score_of_characters_may_differ_more(characters, is_allowed, tmp_path)
     tolerance = allowed_difference(ModelDirectory(tmp_path, Vocabulary(["v"]), target))
     texts, score = [("v", "w"), ("v", "w w")], np.array([-1.0, -20.0])
     for factor in (0.5, 1.5):
-        scores = score + [0, factor * 1e-4]  # of ln p = -20, twice the tolerance is allowed
+        scores = score + [0, factor * 1e-4]  # at ln p = -20, twice the tolerance is allowed
         with contextlib.nullcontext() if is_allowed else pytest.raises(InputError, match="ln p -19.999.*within 2e-05"):
             check_scores("exported", scores, score, texts, tmp_path, "export again", tolerance)
     with pytest.raises(InputError, match="pair 'v', 'w w', expected the model's own -20.0000000"):

@@ -36,7 +36,7 @@ def test_behaves_as_a_keras_layer(cls, config, weights, tmp_path):
 
 @pytest.mark.parametrize("name", ["global", "local_m", "local_p"])
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "bfloat16"])
-def test_weights_are_float32_and_average_what_is_no_padding(name, policy):
+def test_weights_are_float32_and_zero_on_padding(name, policy):
     layer = attention_class(name)(dtype=policy)
     mask = np.arange(7) < np.array([[7], [4], [0]])
     context, weights = layer(QUERIES, ANNOTATIONS, annotations_mask=mask, return_weights=True)
@@ -48,7 +48,7 @@ def test_weights_are_float32_and_average_what_is_no_padding(name, policy):
     np.testing.assert_allclose(numpy(context), weights @ ANNOTATIONS, atol=1e-5 if policy == "float32" else 0.05)
 
 
-def test_padding_is_known_from_the_layer_that_made_the_annotations():
+def test_the_mask_comes_from_the_layer_that_made_the_annotations():
     queries, source = keras.Input((None, 6)), keras.Input((None,), dtype="int32")
     annotations = keras.layers.Embedding(9, 6, mask_zero=True)(source)
     model = keras.Model([queries, source], GlobalAttention("dot")(queries, annotations, return_weights=True))
@@ -56,7 +56,7 @@ def test_padding_is_known_from_the_layer_that_made_the_annotations():
     assert (numpy(weights)[:, 0] > 0).tolist() == [[True, True, False], [True, False, False], [True] * 3]
 
 
-def test_the_padding_of_the_queries_goes_on_to_the_next_layer():
+def test_the_mask_of_the_queries_is_passed_to_the_next_layer():
     source, target = (keras.Input((None,), dtype="int32") for _ in range(2))
     annotations, queries = (keras.layers.Embedding(9, 6, mask_zero=True)(side) for side in (source, target))
     model = keras.Model([source, target], keras.layers.LSTM(3)(GlobalAttention()(queries, annotations)))
@@ -74,7 +74,7 @@ def test_the_initializer_fills_all_weights_and_score_units_is_the_width_of_the_s
 
 @pytest.mark.filterwarnings("error:.*softmax over axis")
 @pytest.mark.parametrize("layer", [GlobalAttention("dot"), LocalPredictiveAttention("concat", half_width=2)])
-def test_a_single_position_has_all_weight(layer):
+def test_a_single_position_gets_the_weight_1(layer):
     mask = np.array([[True], [True], [False]])
     _, weights = layer(QUERIES, ANNOTATIONS[:, :1], annotations_mask=mask, return_weights=True)
     assert numpy(weights).tolist() == [[[1.0]] * 4] * 2 + [[[0.0]] * 4]
@@ -109,7 +109,7 @@ def test_invalid_arguments_are_refused(make, message):
         make()
 
 
-def test_a_kind_of_attention_is_a_window():
+def test_a_new_kind_of_attention_defines_only_its_window():
     class FirstWord(Attention):
         def window(self, queries, mask, positions=None):
             return ops.logical_and(ops.expand_dims(mask, 1), ops.arange(ops.shape(mask)[1]) == 0), None

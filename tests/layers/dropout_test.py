@@ -17,7 +17,7 @@ def eager(layer):
 
 
 @pytest.mark.parametrize("way", [eager] + [compiled_by_xla] * (keras.backend.backend() == "tensorflow"))
-def test_it_zeroes_a_share_and_scales_the_rest_anew_at_each_call(way):
+def test_it_zeroes_a_share_scales_the_rest_and_draws_anew_at_each_call(way):
     keras.utils.set_random_seed(1)
     call = way(Dropout(0.3))
     inputs = np.full((200, 500), 0.7, "float32")
@@ -29,7 +29,7 @@ def test_it_zeroes_a_share_and_scales_the_rest_anew_at_each_call(way):
         assert abs(kept.mean(axis=0) - 0.7).max() < 0.15 and abs(kept.mean(axis=1) - 0.7).max() < 0.1
         np.testing.assert_allclose(outputs[kept], 1.0, rtol=1e-6)
     agree = ((one != 0) == (other != 0)).mean()
-    assert abs(agree - (0.7**2 + 0.3**2)) < 0.01, "two draws have nothing to do with one another"
+    assert abs(agree - (0.7**2 + 0.3**2)) < 0.01, "two draws are independent"
 
 
 def test_without_training_or_with_a_rate_of_zero_nothing_changes():
@@ -40,14 +40,14 @@ def test_without_training_or_with_a_rate_of_zero_nothing_changes():
         Dropout(1.5)
 
 
-def test_the_gradient_goes_where_the_inputs_went():
+def test_only_the_inputs_that_were_kept_get_a_gradient():
     keras.utils.set_random_seed(2)
     inputs = np.ones((1, 40), "float32")
     model = keras.Sequential([keras.layers.Dense(40, kernel_initializer="identity", use_bias=False), Dropout(0.5)])
     model.build((1, 40))
     model.compile(keras.optimizers.SGD(1.0), lambda wanted, outputs: keras.ops.sum(outputs))
     model.fit(inputs, inputs, verbose=0)
-    steps = np.eye(40) - numpy(model.layers[0].kernel)  # each row alike: 0 where dropped, else 2
+    steps = np.eye(40) - numpy(model.layers[0].kernel)  # all rows are equal: 0 where dropped, else 2
     assert set(np.unique(steps.round(4))) == {0.0, 2.0} and (steps == steps[0]).all()
 
 

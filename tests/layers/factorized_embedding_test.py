@@ -8,7 +8,7 @@ from keras_encdec.layers import FactorizedEmbedding
 IDS = np.array([[4, 0, 7], [1, 2, 0]])
 
 
-def test_looks_rows_up_and_gives_zero_for_id_0():
+def test_it_looks_up_rows_and_returns_zero_for_id_0():
     layer = FactorizedEmbedding(8, rank=3)
     layer(IDS)
     assert not numpy(layer.embeddings)[0].any(), "row 0 starts as zero"
@@ -20,7 +20,7 @@ def test_looks_rows_up_and_gives_zero_for_id_0():
     np.testing.assert_array_equal(numpy(layer.compute_mask(IDS)), IDS != 0)
 
 
-def test_two_factors_are_their_product():
+def test_with_units_it_returns_the_product_of_both_factors():
     layer = FactorizedEmbedding(8, rank=3, units=5)
     product = numpy(layer(IDS))
     np.testing.assert_allclose(product, numpy(layer.embeddings)[IDS] @ numpy(layer.projection), atol=1e-6)

@@ -32,7 +32,7 @@ def test_follows_the_equations_in_keras_rnn(tmp_path):
     check_saved_in_a_new_process(model, [INPUTS, STATE, CONTEXT], h, tmp_path)
 
 
-def test_projecting_once_is_projecting_at_every_step():
+def test_projecting_once_equals_projecting_at_every_step():
     cell, model = stirred_rnn()
     parameters = cell.context_parameters(cell.project_context(CONTEXT))
     states = run_recurrence(cell.step, cell.project_inputs(INPUTS), {"hidden": STATE}, parameters)

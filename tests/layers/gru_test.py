@@ -62,7 +62,7 @@ def test_a_masked_step_keeps_the_state(steps):
 
 
 @pytest.mark.parametrize("reset_after", [False, True])
-def test_the_cell_in_keras_rnn_is_the_layer(reset_after):
+def test_the_cell_in_keras_rnn_computes_what_the_layer_does(reset_after):
     inputs = inputs_of(3, 7, 4)
     layer = GRU(6, reset_after=reset_after)
     layer.build(inputs.shape)
@@ -102,7 +102,7 @@ def test_a_mask_of_another_shape_is_refused(shape):
         GRU(5)(inputs_of(2, 3, 4), mask=np.ones(shape, "bool"))
 
 
-def test_the_mask_of_an_embedding_reaches_it():
+def test_the_mask_of_an_embedding_is_used():
     ids = np.array([[3, 4, 2, 0, 0], [5, 2, 0, 0, 0]])
     layer = GRU(4)
     model = keras.Sequential([keras.layers.Embedding(6, 3, mask_zero=True), layer])

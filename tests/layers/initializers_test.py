@@ -19,13 +19,13 @@ from keras_encdec.layers import (
 from keras_encdec.layers.initializers import weights_will_be_loaded
 
 
-def test_each_block_is_orthogonal_and_its_own_draw():
+def test_each_block_is_orthogonal_and_drawn_independently():
     matrix = numpy(LeftSingularVectors()((40, 120)))
     blocks = np.split(matrix, 3, axis=1)
     for block in blocks:
         np.testing.assert_allclose(block.T @ block, np.eye(40), atol=1e-4)
     assert abs(blocks[0] - blocks[1]).max() > 0.1
-    assert abs(blocks[0].mean()) < 0.02, "no column is turned to one side"
+    assert abs(blocks[0].mean()) < 0.02, "no sign is preferred"
 
 
 def test_a_seed_repeats_the_draw():

@@ -11,7 +11,7 @@ from keras_encdec.layers.gru import ContextGRUStep
 rng = np.random.default_rng(0)
 BATCH, UNITS = 3, 4
 EXACT = 1e-12
-# Written out, and as a loop.
+# Unrolled, and as a loop.
 STEPS = [5, 19]
 
 
@@ -113,7 +113,7 @@ def test_states_and_gradients_are_those_of_a_plain_loop(case, steps, automatic):
 
 
 def check_gradients(function, arguments, gradients):
-    """Central differences along random directions."""
+    """Compares gradients with central differences along random directions."""
     directions = [rng.normal(size=argument.shape) for argument in arguments]
     for i, direction in enumerate(directions):
         ends = []
@@ -136,7 +136,7 @@ def window_step(ids, state, parameters):
 
 
 class WindowStep(RecurrentStep):
-    """A state of which only a part has a gradient, which is written by hand."""
+    """A step with a hand-written gradient; only a part of its state has a gradient."""
 
     def forward(self, inputs_t, state, parameters):
         ids, x = inputs_t
@@ -244,7 +244,7 @@ def test_inputs_without_steps_are_refused():
 
 @pytest.mark.parametrize("steps", [5, 19])
 def test_a_plain_function_may_close_over_tensors(steps):
-    """Gradients flow to a layer's weights and to tensors that are no parameters."""
+    """Gradients flow to a layer's weights and to tensors that are not parameters."""
     dense = keras.layers.Dense(4, activation="tanh")
     x = rng.normal(size=(BATCH, steps, 4)).astype("float32")
 

@@ -50,7 +50,7 @@ def test_a_cell_has_the_interface_that_models_use(name):
     }
     outputs = keras.layers.RNN(cell, return_sequences=True)(inputs)
     np.testing.assert_allclose(numpy(states["hidden"]), numpy(outputs), atol=1e-6)
-    # A whole sequence at once, and step by step.
+    # Step by step, the last state is that of the whole sequence.
     state = cell.initial_state(2)
     for t in range(5):
         state = cell.step(cell.project_inputs(inputs[:, t]), state, cell.parameters())
@@ -77,7 +77,7 @@ def test_a_step_may_be_a_plain_function():
     np.testing.assert_allclose(numpy(states["hidden"][:, -1]), expected, atol=1e-6)
 
 
-def test_the_plain_cell_is_that_of_keras():
+def test_the_plain_cell_computes_what_that_of_keras_does():
     random = np.random.default_rng(0)
     inputs = random.normal(size=(3, 6, 5)).astype("float32")
     cell, other = RNNCell(4), keras.layers.SimpleRNN(4)

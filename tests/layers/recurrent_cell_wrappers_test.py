@@ -29,7 +29,7 @@ def trained_and_saved(layer, folder, width):
 
 
 @pytest.mark.parametrize("sequences", [False, True])
-def test_bidirectional_is_a_layer_in_each_direction(sequences, tmp_path):
+def test_bidirectional_runs_a_layer_in_each_direction(sequences, tmp_path):
     layer = keras.layers.Bidirectional(GRU(5, return_sequences=sequences))
     layer.build(INPUTS.shape)
     layer.backward_layer.cell.bias.assign(rng.normal(size=15))
@@ -49,7 +49,7 @@ def test_bidirectional_is_a_layer_in_each_direction(sequences, tmp_path):
     trained_and_saved(layer, tmp_path, 10)
 
 
-def test_bidirectional_hands_on_states():
+def test_bidirectional_passes_states_on():
     layer = keras.layers.Bidirectional(GRU(5, return_sequences=True, return_state=True))
     outputs, left, right = layer(INPUTS)
     np.testing.assert_allclose(numpy(outputs)[:, -1, :5], numpy(left), atol=1e-6)

@@ -19,7 +19,7 @@ ENCODERS = [
     {"cell": "gru", "bidirectional": "sum", "condition": "context"},
     {"cell": "rnn", "bidirectional": "concat", "reverse_source": True},
 ]
-# Every kind with every score, fed and not, on one encoder after the other.
+# Every kind of attention with every score, with and without input feeding; the encoders take turns.
 CHOICES = [
     {
         "attention": kind,
@@ -30,7 +30,7 @@ CHOICES = [
     }
     for i, (kind, score, fed) in enumerate(KINDS)
 ]
-# JAX compiles all anew for each.
+# JAX compiles everything again for each choice.
 EVERY = {"tensorflow": 1, "jax": 5, "torch": 1}[keras.backend.backend()]
 
 
@@ -51,7 +51,7 @@ def expected_of(model, weights=None):
 def test_every_choice_follows_the_equations_in_a_batch_and_word_by_word(choices):
     with double_precision():
         model = toy(dtype="float64", **choices)
-        # With a row that is all padding, and more of it in every row, which change nothing of the others.
+        # A row that is all padding, and more padding in every row, do not change the results.
         source, target = (np.pad(ids, [[0, 1], [0, 3]]) for ids in (SOURCE, TARGET))
         tokens = keras.ops.convert_to_numpy(model.token_log_probs(source, target))
         expected = expected_of(model)
@@ -67,7 +67,7 @@ def test_every_choice_follows_the_equations_in_a_batch_and_word_by_word(choices)
 
 
 def log_probs_by_word(model, source, target):
-    """log p of each token from `start` and `next_log_probs`, 0 fed first, and the attention of each step."""
+    """log p of each token and the attention of each step, computed by `start` and `next_log_probs`."""
     state, memory = in_one_program(model.start)(source)
     assert state.keys() == model.decoder.state_spec.keys() and memory.keys() == model.decoder.memory_spec.keys()
     for tensors, specs in ((state, model.decoder.state_spec), (memory, model.decoder.memory_spec)):
@@ -99,7 +99,7 @@ def test_gradients_are_finite_differences_of_the_equations(choices):
 @pytest.mark.parametrize(
     "choices", [*CHOICES[4:6], *CHOICES[14:16], {"cell": "gru", "bidirectional": "sum"}], ids=name_of
 )
-def test_weights_go_out_and_in_by_symbols(choices):
+def test_weights_are_read_and_set_by_symbols(choices):
     model, other = toy(**choices), toy(**choices)
     arrays = to_symbols(model)
     assert sum(array.size for array in arrays.values()) == model.count_params(), "each weight has one symbol"

@@ -1,4 +1,4 @@
-"""The hand-written gradient of input feeding is that of automatic differentiation, dropout counted."""
+"""The hand-written gradient of input feeding, with dropout, is that of automatic differentiation."""
 
 import keras
 import numpy as np

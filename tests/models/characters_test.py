@@ -84,7 +84,7 @@ def test_a_summary_may_list_nested_layers():
     assert "decoder (AttentionDecoder)" in "".join(lines)
 
 
-def test_words_are_kept_until_the_model_is_compiled_without():
+def test_keep_words_ends_when_the_model_is_compiled_without_it():
     model = hybrid()
     model.compile("adam", "mean", keep_words=True)
     characters = [*model.encoder.reader.weights, *model.decoder.speller.weights]
@@ -98,7 +98,7 @@ def test_words_are_kept_until_the_model_is_compiled_without():
         RecurrentEncoderDecoder(3, 3, units=4, embedding_dim=4).compile("adam", keep_words=True)
 
 
-def test_arrays_cannot_be_fitted():
+def test_fitting_a_hybrid_model_to_arrays_is_refused():
     model = hybrid()
     model.compile("sgd")
     with pytest.raises(ValueError, match=r"pass \(\(batch,\) for batch in stream\) with the stream of .*data.Batches"):

@@ -71,7 +71,7 @@ def test_without_clipping_an_optimizer_squares_the_sum_of_the_gradients_of_a_rep
 
 @pytest.mark.parametrize("share, clipped, scaled", [(0.9, 2, False), (1.1, 0, True), (None, None, False)])
 def test_norms_are_those_before_the_norm_is_clipped(share, clipped, scaled, tmp_path):
-    """In a compiled step; and the file is that of the optimizer alone."""
+    """In a compiled step. A saved model does not contain the sums of the norms."""
     model = toy()
     gradient = step(toy(), optimizer=keras.optimizers.SGD(1.0, loss_scale_factor=4.0), clip_elements=BOUND)
     optimizer = keras.optimizers.SGD(0.0, global_clipnorm=share and share * norm(gradient))
@@ -83,7 +83,7 @@ def test_norms_are_those_before_the_norm_is_clipped(share, clipped, scaled, tmp_
     assert GradientNorms.of(model.optimizer).totals == (pytest.approx(2 * norm(gradient), rel=1e-4), clipped)
     model.save(tmp_path / "m.keras")
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # Keras warns where the file has other variables
+        warnings.simplefilter("error")  # Keras warns if the file has other variables
         again = keras.saving.load_model(tmp_path / "m.keras")
     assert len(again.optimizer.variables) == len(model.optimizer.variables)
     assert int(numpy(again.optimizer.iterations)) == int(numpy(model.optimizer.iterations))
@@ -136,7 +136,7 @@ def test_an_uncompiled_model_loads_uncompiled(tmp_path):
     assert keras.saving.load_model(tmp_path / "m.keras").compiled is False
 
 
-def test_other_values_are_refused():
+def test_invalid_reductions_and_bounds_are_refused():
     with pytest.raises(ValueError, match='found reduction=\'max\', expected "sum" or "mean"'):
         toy().compile("sgd", reduction="max")
     for bound in (0, float("nan"), "1"):
@@ -146,4 +146,4 @@ def test_other_values_are_refused():
     for optimizer in (accumulating, keras.optimizers.LossScaleOptimizer(accumulating)):
         with pytest.raises(ValueError, match="found clip_elements=0.1 with gradient_accumulation_steps=2, expected"):
             toy().compile(optimizer, clip_elements=0.1)
-    toy().compile(accumulating)  # clips no elements
+    toy().compile(accumulating)  # without clipping of elements

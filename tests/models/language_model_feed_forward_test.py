@@ -51,7 +51,7 @@ def test_a_bigram_model_is_the_oracles_in_single_precision():
 @pytest.mark.usefixtures("uncompiled")
 def test_beams_have_the_models_score():
     model = toy()
-    model.decoder.output_matrix.bias.assign([-40.0, *[0.0] * 9])  # padding is no word
+    model.decoder.output_matrix.bias.assign([-40.0, *[0.0] * 9])  # padding is never predicted
     [found] = Generator(model).generate([[2]], BeamSampler(4, num_best=3), max_length=5)
     assert len(found) == 3
     for hypothesis in found:
@@ -68,7 +68,7 @@ def test_fit_learns_and_dropout_applies_only_in_training():
     assert np.exp(-numpy(model.score(sentences)).sum() / np.count_nonzero(sentences)) < history["perplexity"][-1]
 
 
-def test_weights_are_drawn_as_published_and_go_in_and_out_by_symbol(tmp_path):
+def test_weights_are_drawn_as_published_and_are_read_and_set_by_symbol(tmp_path):
     model = FeedForwardLanguageModel(300)
     symbols = to_symbols(model)
     assert {name: array.shape for name, array in symbols.items()} == {

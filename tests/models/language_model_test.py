@@ -10,11 +10,11 @@ from keras_encdec.models import RecurrentLanguageModel
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
-def test_it_is_the_decoder_of_a_translation_model_from_zero_states(cell):
+def test_it_equals_the_decoder_of_a_translation_model_that_starts_from_zero(cell):
     model, other = toy_language_model(cell=cell), toy(cell=cell)
     model.decoder.set_weights(other.decoder.get_weights())
     for (one,) in other.encoder.cells:
-        for variable in one.trainable_variables:  # an encoder that stays at zero
+        for variable in one.trainable_variables:  # the states of the encoder stay zero
             variable.assign(np.zeros(variable.shape))
     expected = numpy(other.token_log_probs(np.full((len(TARGET), 1), 2), TARGET))
     np.testing.assert_allclose(numpy(model.token_log_probs(TARGET)), expected, atol=1e-6)
@@ -59,9 +59,9 @@ def test_dropout_applies_only_in_training():
     assert abs(model.fit({"target": TARGET}, verbose=0).history["loss"][0] + scores.sum()) > 0.1
 
 
-def test_samples_are_drawn_as_often_as_they_are_probable():
+def test_samples_are_as_frequent_as_they_are_probable():
     model = toy_language_model(layers=1)
-    model.decoder.output_matrix.bias.assign([-40.0, *[0.0] * 9])  # padding is no word
+    model.decoder.output_matrix.bias.assign([-40.0, *[0.0] * 9])  # padding is never predicted
     [samples] = Generator(model).generate([[2]], RandomSampler(600), max_length=30)
     sequences = {sample.ids: sample.log_prob for sample in samples}
     for ids, log_prob in [*sequences.items()][:5]:
@@ -71,9 +71,9 @@ def test_samples_are_drawn_as_often_as_they_are_probable():
     assert abs(share - empty) < 4 * (empty * (1 - empty) / 600) ** 0.5
 
 
-def test_sequences_are_as_long_as_they_may_be():
+def test_sequences_without_an_end_reach_the_length_limit():
     model = toy_language_model(layers=1)
-    model.decoder.output_matrix.bias.assign([-40.0, 0, -40.0, *[0.0] * 7])  # no padding and no end
+    model.decoder.output_matrix.bias.assign([-40.0, 0, -40.0, *[0.0] * 7])  # neither padding nor the end is predicted
     for count, max_length in ((1, 0), (3, 4)):
         found = Generator(model).generate([[2]] * count, max_length=max_length)
         assert [len(one.ids) for (one,) in found] == [max_length + 1] * count

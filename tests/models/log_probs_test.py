@@ -13,7 +13,7 @@ from keras_encdec.models.likelihood_model import LogLikelihood, Perplexity
 from keras_encdec.models.log_probs import token_and_mean_log_probs, token_log_probs
 
 SMOOTHING, WEIGHTS = 0.3, np.array([1.0, 0.5, 2.0, 0.0])
-IDS = 10  # of the toys' targets, that of the padding included
+IDS = 10  # of the toy models' targets, padding included
 INPUTS = {"source": SOURCE, "target": TARGET}
 
 
@@ -22,7 +22,7 @@ def log_softmax(logits):
 
 
 def smoothed(target, ids=IDS):
-    """The distribution that a model is trained towards, of each token; zero on padding."""
+    """The smoothed distribution of each target token; zero on padding."""
     even = np.where(np.arange(ids) > 0, SMOOTHING / (ids - 1), 0)
     return ((1 - SMOOTHING) * np.eye(ids)[target] + even) * (target > 0)[..., None]
 
@@ -39,7 +39,7 @@ def language_model(**arguments):
     return toy_language_model(cell="rnn", layers=1, **arguments)
 
 
-def test_the_mean_is_over_all_ids_but_the_padding_in_value_and_gradient():
+def test_the_mean_and_its_gradient_leave_out_padding():
     logits = np.random.default_rng(0).normal(0, 3, (*TARGET.shape, IDS)).astype("float32")
     wanted = smoothed(TARGET)
 
@@ -68,7 +68,7 @@ def test_the_mean_is_over_all_ids_but_the_padding_in_value_and_gradient():
         (recurrent, "mixed_float16", 0.01),
     ],
 )
-def test_a_step_is_that_of_the_smoothed_loss_and_the_metrics_are_without(make, dtype, atol):
+def test_a_step_follows_the_smoothed_loss_and_metrics_are_not_smoothed(make, dtype, atol):
     model = make(dtype=dtype)
     model.compile(keras.optimizers.SGD(0.1), reduction="mean", label_smoothing=SMOOTHING)
     inputs = INPUTS if model.has_source else {"target": TARGET}
@@ -100,7 +100,7 @@ def test_label_smoothing_is_saved_and_models_without_it_load(tmp_path):
 
 
 @pytest.mark.parametrize("value", [-0.1, 1, float("nan"), "0.1"])
-def test_a_share_out_of_range_is_refused(value):
+def test_label_smoothing_out_of_range_is_refused(value):
     with pytest.raises(ValueError, match=f"found label_smoothing={value!r}, expected a number from 0 to below 1"):
         recurrent().compile("sgd", label_smoothing=value)
 
@@ -119,12 +119,12 @@ def test_metrics_are_summed_in_float32_whatever_the_floatx_of_the_user():
     assert Perplexity.from_config(perplexity.get_config()).dtype == "float32"
 
 
-def test_an_id_out_of_range_is_no_target():
-    """Otherwise compilers would take another id for it."""
+def test_an_id_out_of_range_has_no_log_probability():
+    """Compiled code would otherwise read the logit of another id."""
     logits, target = np.zeros((1, 2, IDS), "float32"), np.array([[3, IDS]])
     try:
         found = numpy(token_log_probs(logits, target))
-    except Exception as error:  # of PyTorch, and of TensorFlow without XLA
+    except Exception as error:  # PyTorch, and TensorFlow without XLA, raise one
         assert keras.backend.backend() != "jax" and f"{IDS}" in str(error)
     else:
         assert np.isnan(found[0, 1]) and found[0, 0] == pytest.approx(-np.log(IDS))
@@ -139,7 +139,7 @@ def test_large_logits_lose_no_precision():
 
 
 @pytest.mark.parametrize("make", [rnn_encoder_decoder, recurrent, language_model])
-def test_a_batch_of_no_rows_has_no_log_probs(make):
+def test_an_empty_batch_has_no_log_probs(make):
     model = make()
     inputs = {name: ids[:0] for name, ids in INPUTS.items() if name == "target" or model.has_source}
     assert tuple(model(inputs).shape) == TARGET[:0].shape

@@ -121,7 +121,7 @@ def test_tasks_that_share_nothing_are_trained_as_if_each_were_alone(optimizer):
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "adamw"])
-def test_an_update_of_one_task_changes_nothing_of_what_it_does_not_use(optimizer):
+def test_an_update_of_one_task_changes_nothing_that_it_does_not_use(optimizer):
     model = compiled(MultiTaskModel("recurrent", SHARED_ENCODER, **SIZES), optimizer)
     main, other = batches(SHARED_ENCODER["fr"], 2, seed=1), batches(SHARED_ENCODER["de"], 1, seed=2)
     fit(model, main[:1], [[("de", other[0])], [], []])  # both decoders now have moments
@@ -157,7 +157,7 @@ def test_optimizers_that_cannot_update_the_parts_of_one_task_are_refused():
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="only TensorFlow compiles by shape")
 def test_a_shape_of_a_task_is_counted_before_its_step_is_compiled_and_only_once():
-    """So that reports of a long first update say that it is being compiled."""
+    """Reports of a long first update can then say that it is being compiled."""
     model = compiled(MultiTaskModel("recurrent", SHARED_ENCODER, **SIZES), "sgd")
     main, other = batches(SHARED_ENCODER["fr"], 2, seed=1), batches(SHARED_ENCODER["de"], 2, seed=2)
     compilation, counts = Compilation(), []

@@ -23,11 +23,11 @@ NAMES = ("cell", "bidirectional", "condition", "reverse_source")
 CHOICES = list(
     itertools.product(("lstm", "gru", "rnn"), ("none", "concat", "sum"), ("states", "context"), (False, True))
 )
-# One in three, but every pair of cell and directions, and each of these with every pair of the others.
+# A third of the choices: every pair of a cell and directions, and each of the two with every pair of the other choices.
 SOME_CHOICES = [
     choice for i, choice in enumerate(CHOICES) if (i // 12 + i // 4 % 3 + i // 2 % 2 + 2 * (i % 2)) % 3 == 0
 ]
-if keras.backend.backend() == "jax":  # which compiles all anew for each
+if keras.backend.backend() == "jax":  # which compiles everything again for each choice
     SOME_CHOICES = CHOICES[::9]
 
 
@@ -45,7 +45,7 @@ def expected_of(model, weights=None):
 def test_every_choice_follows_the_equations_alone_in_a_batch_and_word_by_word(choices):
     with double_precision():
         model = model_of(choices, dtype="float64")
-        # With a row that is all padding, which changes nothing of the others.
+        # A row that is all padding does not change the others.
         source, target = (np.pad(ids, [[0, 1], [0, 3]]) for ids in (SOURCE, TARGET))
         tokens = keras.ops.convert_to_numpy(model.token_log_probs(source, target))
         alone = keras.ops.convert_to_numpy(model.token_log_probs(SOURCE[3:, :2], TARGET[3:, :4]))
@@ -59,7 +59,7 @@ def test_every_choice_follows_the_equations_alone_in_a_batch_and_word_by_word(ch
 
 
 def log_probs_by_word(model, source, target):
-    """log p of each token from `start` and `step`, 0 fed first."""
+    """log p of each token, computed by `start` and `step`, beginning with the id 0."""
     state, memory = in_one_program(model.start)(source)
     assert {tensor.shape[0] for tensor in (*state.values(), *memory.values())} == {len(source)}
     assert state.keys() == model.decoder.state_spec.keys() and memory.keys() == model.decoder.memory_spec.keys()
@@ -139,7 +139,7 @@ def test_config_round_trips(choices):
         ("none", "context", 2 * (128 + 144) + 20 + 80 + 64),
     ],
 )
-def test_it_has_the_weights_of_its_sizes(bidirectional, condition, cells):
+def test_the_number_of_weights_follows_from_the_sizes(bidirectional, condition, cells):
     assert toy(bidirectional=bidirectional, condition=condition).count_params() == 57 + 50 + cells
 
 
@@ -160,7 +160,7 @@ def test_initial_weights_are_uniform_and_forget_gates_are_open(choices):
         if variable.name == "bias":
             np.testing.assert_array_equal(values, [0] * 16 + [1] * 16 + [0] * 32 if len(values) == 64 else 0)
         else:
-            # Vectors of 16 numbers may be all smaller than the bound.
+            # All 16 numbers of a vector may be far below the bound.
             assert (0.28 if values.size > 16 else 0.1) < np.abs(values).max() <= 0.3, variable.path
             assert values.size == 16 or abs(values[values != 0].std() - 0.3 / 3**0.5) < 0.02, variable.path
 
@@ -197,7 +197,7 @@ def test_a_compiled_training_step_lowers_the_loss(layers, choices):
 
 
 @pytest.mark.parametrize("choices", [{}, {"attention": "global"}, {"attention": "global", "input_feeding": False}])
-def test_dropout_is_for_training(choices):
+def test_dropout_applies_only_in_training(choices):
     model, without = toy(dropout=0.5, **choices), toy(**choices)
     inputs = {"source": SOURCE, "target": TARGET}
     inferred = numpy(model(inputs))
@@ -205,13 +205,13 @@ def test_dropout_is_for_training(choices):
     assert np.abs(numpy(model(inputs, training=True)) - inferred).max() > 0.1
 
 
-def test_dropout_is_for_connections_that_are_not_recurrent():
+def test_dropout_applies_only_to_connections_that_are_not_recurrent():
     model = toy(dropout=0.5)
     trained = [numpy(tensor) for tensor in model.encoder(SOURCE, training=True).values()]
     untrained = [numpy(tensor) for tensor in model.encoder(SOURCE).values()]
     assert all(np.abs(a - b).max() > 0.01 for a, b in zip(trained, untrained, strict=True))
     for (cell,) in model.encoder.cells:
-        cell.kernel.assign(np.zeros(cell.kernel.shape))  # nothing but the recurrent connections is left
+        cell.kernel.assign(np.zeros(cell.kernel.shape))  # only the recurrent connections are left
     trained, untrained = model.encoder(SOURCE, training=True), model.encoder(SOURCE)
     for name in trained:
         np.testing.assert_allclose(numpy(trained[name]), numpy(untrained[name]), atol=1e-6)

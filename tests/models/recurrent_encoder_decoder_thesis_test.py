@@ -12,7 +12,7 @@ from keras_encdec.decoding import Generator
 DOUBLE = 1e-9
 TARGETS = [target for _, target in PAIRS]
 
-# Each: the model, its weights by the thesis's names, log p of each token and the gradient for all pairs.
+# Functions that return the model, its weights by the thesis's names, log p of each token, and the gradients.
 ALGORITHMS = {
     "1": (
         lambda **kw: toy_language_model(cell="rnn", **{**kw, "layers": 1}),
@@ -91,7 +91,7 @@ def test_the_algorithms_gradients_are_finite_differences(algorithm):
 def test_greedy_decoding_is_algorithm_5():
     model = stirred(toy(), scale=2.0, seed=2)
     bias = thesis_weights(model)["b_y"]
-    bias[0] = -40  # the search does not take padding for a word
+    bias[0] = -40  # padding is never predicted
     model.decoder.output_matrix.bias.assign(bias)
     weights = {name: array.astype("float64") for name, array in thesis_weights(model).items()}
     random = np.random.default_rng(0)

@@ -57,7 +57,7 @@ def test_gradients_are_the_oracles_finite_differences(reset_after):
 
 def test_probabilities_of_all_two_token_continuations_sum_to_one():
     model, _ = model_and_weights(False, "float32")
-    ids = [i for i in range(1, 10)]  # id 0 is padding in a target; the model gives it a share as well
+    ids = [i for i in range(1, 10)]  # without id 0, padding, to which the model gives a probability, too
     source = padded([[4, 1, 6, 2]] * len(ids) ** 2)
     targets = np.array(list(itertools.product(ids, ids)), "int32")
     tokens = numpy(model.token_log_probs(source, targets))
@@ -65,7 +65,7 @@ def test_probabilities_of_all_two_token_continuations_sum_to_one():
     logits = decoder(np.zeros((1, 1), "int32"), encoded)
     first = numpy(keras.ops.softmax(logits[0, 0]))
     np.testing.assert_allclose(np.exp(tokens[:: len(ids), 0]), first[1:], atol=1e-6)
-    # What is left of one is what goes to id 0, at the first place or at the second.
+    # The rest is the probability of id 0 as the first or the second token.
     previous = np.array([[0, i] for i in ids], "int32")
     repeated = {"summary": keras.ops.repeat(encoded["summary"], len(ids), 0)}
     second = numpy(keras.ops.softmax(decoder(previous, repeated), -1))[:, 1]

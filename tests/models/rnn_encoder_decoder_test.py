@@ -36,7 +36,7 @@ def test_presets_have_the_published_number_of_weights(preset, weights):
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="the same with every backend")
-def test_small_has_the_number_of_weights_of_its_sizes():
+def test_the_number_of_weights_of_small_follows_from_its_sizes():
     model = RNNEncoderDecoder.from_preset("small", source_words=1000, target_words=2000)
     config = model.config
     E, H, M, R = config.embedding_dim, config.units, config.maxout_units, config.output_rank
@@ -148,7 +148,7 @@ def test_quantization_is_refused():
         toy().quantize("int8")
 
 
-def test_an_optimizer_is_expected():
+def test_compiling_without_an_optimizer_is_refused():
     with pytest.raises(ValueError, match="found optimizer=None, expected an optimizer"):
         toy().compile(None)
 
@@ -222,7 +222,7 @@ def test_ids_out_of_range_are_refused(wrong, sentence):
 
 
 @pytest.mark.parametrize("rows", [1, 2])
-def test_a_target_for_each_source_is_expected(rows):
+def test_different_numbers_of_sources_and_targets_are_refused(rows):
     model, pairs = toy(), {"source": SOURCE[:rows], "target": TARGET[:4]}
     for call in (lambda pairs: model.score(*pairs.values()), model.predict, model.predict_on_batch):
         with pytest.raises(ValueError, match=f"found {rows} rows of the source and 4 rows of the target"):
@@ -233,7 +233,7 @@ def test_a_target_for_each_source_is_expected(rows):
     "words, sentence",
     [((-1, 10), "source_words=-1"), ((10, 5.5), r"target_words=5\.5"), ((True, 10), "source_words=True")],
 )
-def test_other_numbers_of_words_are_refused(words, sentence):
+def test_invalid_numbers_of_words_are_refused(words, sentence):
     with pytest.raises(ValueError, match=f"found {sentence}, expected a whole number, 0 or more"):
         RNNEncoderDecoder(*words, **SIZES)
 

@@ -32,7 +32,7 @@ def test_a_character_is_allowed_exactly_if_the_word_stays_in_its_normal_form(wor
     word = unicodedata.normalize("NFC", word)
     word = "".join(character for character in word if character in CHARACTERS.words)
     if unicodedata.normalize("NFC", word) != word:
-        return  # a character outside the vocabulary has gone
+        return  # it was, before characters outside the vocabulary were removed
     allowed = allowed_next(SpellingRules(CHARACTERS), word, CHARACTERS)
     expected = [unicodedata.normalize("NFC", word + each) == word + each for each in CHARACTERS.words]
     assert allowed[FIRST_WORD:].tolist() == expected

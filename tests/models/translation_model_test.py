@@ -27,7 +27,7 @@ from keras_encdec.scoring import Scorer
 
 
 class OtherModel(RNNEncoderDecoder):
-    """A model of the same configuration."""
+    """Another model with the same configuration."""
 
 
 def test_the_name_of_another_model_is_refused():
@@ -83,7 +83,7 @@ def test_an_object_without_encoder_and_decoder_is_refused(function, other):
 
 
 class UnbuiltModel(RNNEncoderDecoder):
-    """Whose constructor does not call `build`, and may leave out the encoder."""
+    """A model whose constructor does not call `build`, and may leave out the encoder."""
 
     def __init__(self, encoder_ids=None, decoder_ids=7):
         EncoderDecoder.__init__(self, 3, 4)
@@ -92,7 +92,7 @@ class UnbuiltModel(RNNEncoderDecoder):
             self.encoder = RNNEncoder(encoder_ids, 2, 2)
 
 
-def test_a_model_that_is_not_complete_is_refused():
+def test_an_incomplete_model_is_refused():
     with pytest.raises(NotImplementedError, match="found UnbuiltModel without encoder, expected a class that defines"):
         UnbuiltModel().build()
     with pytest.raises(ValueError, match=r"found UnbuiltModel without weights, expected self.build\(\) at the end of "):
@@ -136,7 +136,7 @@ def test_training_goes_on_with_frozen_layers_and_the_state_of_the_optimizer(tmp_
 
 
 class CountedModel(RecurrentLanguageModel):
-    """Counts how often it is traced, or run where nothing is traced."""
+    """Counts how often it is traced, or called if nothing is traced."""
 
     calls = 0
 
@@ -182,7 +182,7 @@ HYBRID = {"attention": "global", "characters": "both", "character_units": 5, "ch
         ("cslm", {"ngram_order": 4, "embedding_dim": 3, "hidden_units": (4, 5), "dropout": 0.2, "initial_scale": 0.3}),
     ],
 )
-def test_the_parts_of_a_model_are_made_again_from_their_configurations(name, choices):
+def test_the_parts_of_a_model_can_be_rebuilt_from_their_configurations(name, choices):
     model = build_model(name, 5, 6, **choices)
     sides = [model.encoder, model.decoder] if model.has_source else [model.decoder]
     for part in (*sides, model.encoder.reader, model.decoder.speller):

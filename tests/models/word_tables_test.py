@@ -66,7 +66,7 @@ def test_the_tables_are_read() -> None:
     assert np.abs(changed - ops.convert_to_numpy(model.encode(source)["hidden_1"])).max() > 0.01
 
 
-def test_the_vectors_of_words_that_characters_give_are_in_no_table() -> None:
+def test_an_encoder_that_reads_characters_has_no_table() -> None:
     model = RecurrentEncoderDecoder(WORDS, WORDS, **SIZES, **KINDS["characters"])
     assert WordTableCache([model]).tables([range(WORDS)])["0"]["encoder"] == []
 
@@ -75,7 +75,7 @@ def test_few_words_are_not_worth_tables() -> None:
     cache = WordTableCache([RecurrentEncoderDecoder(WORDS, WORDS + 2, **SIZES)])
     assert not cache.tables([range(WORDS), [2]])
     assert cache.tables([range(WORDS), [2], [2]])
-    assert cache.tables([[2]])  # they are there already
+    assert cache.tables([[2]])  # they have been computed already
 
 
 def test_models_without_tables_have_none() -> None:

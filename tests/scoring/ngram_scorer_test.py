@@ -75,11 +75,11 @@ def test_a_table_has_the_products_of_the_words_of_contexts(model, monkeypatch):
     assert unchanged is contexts and table is None, "few contexts are not worth a table"
     monkeypatch.setattr(ngram_scorer, "MIN_TABLE_ROWS", 2)
     rows, table = WordProductTables(model).contexts_and_table(contexts)
-    # Three distinct ids, 0 among them: room for four at each of two positions.
+    # Three distinct ids, 0 included: the table has four rows for each of two positions.
     assert rows[:3].tolist() == [[0, 4], [0, 5], [1, 6]]
     products = numpy(model.decoder.word_products(np.array([0, 3, 8], np.int32)))
     np.testing.assert_allclose(numpy(table).reshape(2, 4, -1)[:, :3], products, atol=1e-6)
-    # Of nine ids that can be, not sixteen.
+    # The vocabulary has nine ids: nine rows for each position, not sixteen.
     assert WordProductTables(model).contexts_and_table(np.arange(9).repeat(8).reshape(-1, 2))[1].shape == (18, 6)
 
 

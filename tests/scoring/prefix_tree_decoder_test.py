@@ -13,7 +13,7 @@ SLOTS, SOURCES = 1 << 15, 1 << 12
 
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_a_source_whose_pairs_are_in_two_groups_counts_in_both(count):
-    # Half of the sources have a target more: the first cut is within one, the second where SOURCES are full.
+    # Half of the sources have one target more. The first cut is within a source, the second after SOURCES sources.
     source_of_pair = np.repeat(np.arange(2 * SOURCES), np.repeat([count + 1, count], SOURCES))
     sources = np.stack([np.arange(2 * SOURCES) % 90 + 3, np.arange(2 * SOURCES) // 90 + 3, np.full(2 * SOURCES, 2)], 1)
     targets = np.tile([5, 2], (len(source_of_pair), 1))
@@ -74,7 +74,7 @@ def test_groups_have_similar_sizes():
 
 
 def test_pairs_that_need_more_batches_than_there_are_are_cut_in_half():
-    # Only the empty prefix is in the first batch. The others then need one batch more than 4800 slots have.
+    # Only the empty prefix is in the first batch. The others then need one batch more than fits into 4800 slots.
     count = 1600
     targets = np.stack([np.arange(count), np.arange(count), np.full(count, 2)], axis=1) + [3, 3, 0]
     source = np.array([[7, 2]]), np.array([2])

@@ -83,7 +83,7 @@ def test_the_number_of_batches_is_within_the_bounds_of_any_greedy_schedule(tree,
 
 
 def test_nodes_with_long_paths_to_a_leaf_go_first_so_that_the_last_batches_are_full():
-    # Four chains of 8 and 32 leaves: assigned level by level, the ends of the chains would fill no batch.
+    # Four chains of 8 nodes, and 32 single nodes: level by level, the ends of the chains would not fill a batch.
     parents = np.concatenate([[-1] * 4, np.arange(28), [-1] * 32])
     heights = np.concatenate([np.repeat(np.arange(7, -1, -1), 4), [0] * 32])
     assert assign_batches(parents, heights, 8)[1] == 8

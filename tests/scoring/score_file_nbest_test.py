@@ -13,7 +13,7 @@ from keras_encdec.formats import parse_features, parse_nbest_line
 from keras_encdec.scoring import TextScorer, score_file
 
 SENTENCES = ["le chat", "l&apos; été  |", "", "la|DET|la maison|NOM|maison", "le " * 80]
-# Lines of every form, the number of the sentence, and the words of the hypothesis that the model is to see.
+# Lines of every form, the number of the sentence, and the words of the hypothesis as the model reads them.
 LINES = {
     "0 ||| the cat  ||| LM0= -4.5 TM0= -1 -2 ||| -3.25 ||| 0=0 1=1 ||| 0-0 1-1 ": (0, "the cat"),
     "0 ||| cat  ||| LM0= -2.5 TM0= -1 -2 ||| -3.5": (0, "cat"),
@@ -98,7 +98,7 @@ def test_all_features_together(score, forward_scorer, reverse_scorer, files):
     assert columns["Length0"] == [len(target) + 1 for _, target in PAIRS] and sum(columns["Unknown0"]) == 3
 
 
-def test_a_name_without_a_number_counts_up_too(score, reverse_scorer, files):
+def test_the_second_feature_of_a_name_without_a_number_gets_the_number_1(score, reverse_scorer, files):
     score(reverse_model_dir=reverse_scorer, feature_name="Enc", dry_run=True)
     score(reverse_model_dir=reverse_scorer, feature_name="Enc")
     features = added((files / "nbest").read_bytes(), (files / "out" / "nbest").read_bytes())
@@ -145,7 +145,7 @@ def test_an_id_outside_the_source_file_stops(score, files):
     assert os.listdir(files / "out") == []
 
 
-def test_a_name_that_the_list_has_stops(score, files):
+def test_a_feature_name_that_the_list_has_stops(score, files):
     with refused(f"{files}/nbest, line 1: found the feature TM0, expected it to be new; rename the new one with --f"):
         score(feature_name="TM0")
     lines = [*LINES, "0 ||| the ||| LM0= 0 Length0= 2 ||| 0"]
@@ -156,7 +156,7 @@ def test_a_name_that_the_list_has_stops(score, files):
     assert os.listdir(files / "out") == []
 
 
-# Those that have features get neutral ones.
+# Lines that have features get neutral ones.
 MALFORMED = {
     "": ("", "found a blank line"),
     "0 ||| the": ("0 ||| the", "found 2 fields, expected 4 to 6"),
@@ -220,7 +220,7 @@ def test_sources_that_cannot_be_read_are_named(score, files):
 
 def test_a_model_of_limited_context_scores_each_ngram_once_and_says_so(score, files):
     scorer = TextScorer(save_model(files / "cslm", [], TARGET_WORDS, ngram_order=3))
-    for _ in range(2):  # the counts are those of the file, not of all that the scorer has scored
+    for _ in range(2):  # the counts are those of one file
         summary = score(model_dir=scorer)
         features = added((files / "nbest").read_bytes(), (files / "out" / "nbest").read_bytes())
         expected = [scorer.score([pair])[0] for pair in PAIRS]

@@ -43,7 +43,7 @@ def test_a_table_comes_back_with_one_more_score_on_each_line(
     assert os.listdir(out) == [name_out]
     scores = added(data, read(out / name_out))
     assert scores.shape == (len(LINES), 1)
-    # What is written has six digits, and float32 computed it.
+    # The scores are computed in float32, and written with six digits.
     np.testing.assert_allclose(scores[:, 0], expected_probabilities(forward_scorer, LINES.values()), rtol=2e-4)
     assert 0 < scores.min() < 1e-40, "too-long pairs are scored, and never 0"
     assert (summary.lines, summary.malformed, summary.output) == (len(LINES), 0, out / name_out)
@@ -124,7 +124,7 @@ def test_bfloat16_gives_nearly_the_same_scores(model_dirs, forward_scorer, table
 
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-8"])
 def test_a_table_that_is_not_utf8_needs_its_encoding(forward_scorer, tmp_path, out, encoding):
-    # Byte 0x81 is nothing in cp1252, and neither is valid UTF-8.
+    # Byte 0x81 stands for no character in cp1252. Neither line is valid UTF-8.
     data = b"l&apos; \xe9t\xe9 ||| summer caf\xe9 ||| 1 1 ||| \x81\nl' ||| \x81 \xff ||| 0.5 1\n"
     table = write(tmp_path / "table", data)
     with pytest.raises(InputError, match=f"{table}, line 1: found bytes that are not UTF-8.*--encoding=latin-1"):

@@ -87,7 +87,7 @@ def test_scores_are_those_of_the_definition_whatever_they_are_scored_with(model,
     ],
 )
 def test_what_a_model_computes_must_be_what_it_declares(part, spec, message, uncompiled):
-    """Scores would be wrong without an error, as tables cut their values to integers."""
+    """Without an error, tables would cast values to integers, and scores would be wrong."""
     model = window_model()
     side = type(model.encoder if part == "encoded" else model.decoder)
     given = getattr(side, f"{part}_spec")

@@ -1,4 +1,4 @@
-"""Tests of scoring many pairs: what comes out is the model's own score, however pairs are given."""
+"""Tests of scoring many pairs: the scores are those of the model itself, however the pairs are given."""
 
 import re
 import reprlib
@@ -16,7 +16,7 @@ from keras_encdec.models import FeedForwardLanguageModel, RNNEncoderDecoder
 from keras_encdec.models.translation_model import ModelInDtype
 from keras_encdec.scoring import Scorer
 
-WORDS = 23  # ids to 25
+WORDS = 23  # with ids up to 25
 
 
 def random_model(seed=0, **kwargs):
@@ -30,7 +30,7 @@ def random_model(seed=0, **kwargs):
 
 
 def random_sequence(random, longest):
-    """Words, the unknown one among them, closed by the end of sequence; sometimes no word."""
+    """Words, the unknown one among them, closed by the end of sequence; sometimes without words."""
     return [*random.choice([1, *range(3, 3 + WORDS)], random.integers(0, longest + 1)).tolist(), 2]
 
 
@@ -53,7 +53,7 @@ def model_scores(model, pairs):
     return numpy(model.score(pad([source for source, _ in pairs]), pad([target for _, target in pairs])))
 
 
-# The cell that differs is tested with every backend by tests/layers and tests/models.
+# tests/layers and tests/models test both cells with every backend.
 CELLS = ["reset_before", "reset_after"] if keras.backend.backend() == "tensorflow" else ["reset_before"]
 
 
@@ -123,7 +123,7 @@ def test_no_pairs_give_no_scores(scorer):
     assert scorer.token_scores([]) == []
 
 
-def test_a_scorer_sees_the_weights_it_was_made_of(model, pairs):
+def test_a_scorer_uses_the_weights_of_its_own_model(model, pairs):
     other = random_model(seed=7)
     np.testing.assert_allclose(Scorer(other).score(pairs[:50]), model_scores(other, pairs[:50]), rtol=2e-6, atol=1e-4)
 
@@ -145,7 +145,7 @@ def test_vocabularies_larger_than_one_part_of_the_sum_are_scored():
     np.testing.assert_allclose(Scorer(wide).score(some), model_scores(wide, some), rtol=2e-6, atol=1e-4)
 
 
-def test_a_source_of_more_targets_than_a_group_holds(model, scorer):
+def test_a_source_with_more_targets_than_a_group_holds(model, scorer):
     random = np.random.default_rng(8)
     many = [([5, 6, 2], [*random.integers(3, 3 + WORDS, 5).tolist(), 2]) for _ in range(8000)]
     np.testing.assert_allclose(scorer.score(many)[::40], model_scores(model, many[::40]), rtol=2e-6, atol=1e-4)
@@ -154,7 +154,7 @@ def test_a_source_of_more_targets_than_a_group_holds(model, scorer):
 def test_a_sequence_of_more_than_a_thousand_words(model, scorer):
     long = [*np.random.default_rng(9).integers(3, 3 + WORDS, 1100).tolist(), 2]
     some = [(long, [4, 2]), ([4, 2], long)]
-    # In a compiled loop: step by step the model takes long.
+    # `predict` compiles the loop: step by step, the model takes long.
     sides = {"source": pad([source for source, _ in some]), "target": pad([target for _, target in some])}
     for row, expected in zip(scorer.token_scores(some), model.predict(sides, verbose=0), strict=True):
         np.testing.assert_allclose(row, expected[: len(row)], atol=1e-4)
@@ -232,7 +232,7 @@ def test_low_precision_scores_equal_the_models(policy):
     some = random_pairs(50, 6)
     scores, full = Scorer(low).score(some), model_scores(random_model(), some)
     assert np.isfinite(scores).all()
-    # bfloat16 has 8 bits; weights this large make the most of its rounding.
+    # bfloat16 has 8 bits of precision, and such large weights make its rounding errors large.
     assert np.median(np.abs(scores - full)) < 0.1 * full.std()
     assert np.median(np.abs(scores - model_scores(low, some))) < 0.1 * full.std()
 
@@ -242,7 +242,7 @@ def test_low_precision_scores_equal_the_models(policy):
 )
 @pytest.mark.parametrize("dtype", available_dtypes())
 def test_no_token_is_more_probable_than_one(dtype):
-    """The logit of a word has the digits of those in the sum over all words, also where it is nearly the whole sum."""
+    """The logit of a word is rounded like those in the sum over all words, even if it is nearly the whole sum."""
     ngrams = FeedForwardLanguageModel(WORDS, ngram_order=3, embedding_dim=4, hidden_units=(8,), initial_scale=1.0)
     for model in random_model(), ngrams:
         _, bias = model.decoder.output_weights

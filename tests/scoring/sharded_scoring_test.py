@@ -1,4 +1,4 @@
-"""Tests of scoring in shards: the output is that of a single run, whatever was killed before."""
+"""Tests of scoring in shards: the output is that of a single run, even if an earlier run was killed."""
 
 import os
 import pathlib
@@ -147,7 +147,7 @@ def test_jobs_that_cannot_be_run_or_resumed_are_refused(forward_scorer, table, o
 
 @pytest.mark.parametrize("repair", [True, False], ids=["repaired", "kept"])
 def test_a_job_that_a_malformed_line_stopped_continues(forward_scorer, tmp_path, out, repair):
-    # Three shards are at work at the same time: others are done before the work on that of the malformed line begins.
+    # Three shards are scored at the same time: others are done before that with the malformed line is begun.
     lines = [f"le chat ||| the {i} ||| 1" for i in range(48)]
     table = write(tmp_path / "table", "\n".join([*lines[:40], "bad", *lines[40:]]).encode())
     with pytest.raises(InputError, match="line 41: found 1 field"):
@@ -165,18 +165,18 @@ def test_the_share_of_unknown_words_is_that_of_the_whole_file(forward_scorer, tm
     known, unknown = ["le chat ||| the cat ||| 1"] * 8, ["x y ||| x y ||| 1"] * 4
     options = {"max_unknown": 0.4, "shard_lines": 4}
     table = write(tmp_path / "table", "\n".join([*known, *unknown]).encode())
-    assert score_file(forward_scorer, table, out / "table", **options).lines == 12  # the last shard alone has too many
+    assert score_file(forward_scorer, table, out / "table", **options).lines == 12  # only the last shard has too many
     table = write(tmp_path / "table", "\n".join([*known[:4], *unknown, *unknown, *known]).encode())
     with pytest.raises(InputError, match=r"found (50.0|66.7) % of the (16|24) source words so far outside"):
         score_file(forward_scorer, table, out / "other", **options)
-    with pytest.raises(InputError, match=r"found (50.0|66.7) % of the"):  # also where the shards are done
+    with pytest.raises(InputError, match=r"found (50.0|66.7) % of the"):  # also if the shards are already done
         score_file(forward_scorer, table, out / "other", **options)
     assert score_file(forward_scorer, table, out / "other", shard_lines=4, max_unknown=1).before >= 8
 
 
 def test_a_full_disk_loses_nothing_that_is_done(forward_scorer, table, out, disk):
     score_file(forward_scorer, table, out / "whole")
-    small = disk("16k")  # four blocks: a shard that is done takes two
+    small = disk("16k")  # four blocks; a finished shard takes two
     with pytest.raises(InputError, match=r"/table\.shards/.*: found the disk full when trying to write; free space"):
         score_file(forward_scorer, table, small / "table", shard_lines=4)
     done = len(list(small.glob("table.shards/*.done.json")))
@@ -187,7 +187,7 @@ def test_a_full_disk_loses_nothing_that_is_done(forward_scorer, table, out, disk
 
 
 def test_a_killed_command_continues_with_several_processes(model_dirs, tmp_path, out, monkeypatch):
-    monkeypatch.undo()  # the windows of the processes, which make three shards
+    monkeypatch.undo()  # other processes have the package's windows, which make three shards
     table = write(tmp_path / "table.gz", "\n".join(f"le chat ||| the {i % 50} ||| 1" for i in range(70_000)).encode())
     score_file(model_dirs / "forward", table, out / "whole.gz", length=True)
     flags = [f"--model_dir={model_dirs / 'forward'}", f"--input={table}", "--length"]
@@ -200,7 +200,7 @@ def test_a_killed_command_continues_with_several_processes(model_dirs, tmp_path,
             time.sleep(0.01)
         time.sleep(random.random() / 10)
         process.send_signal(signal.SIGKILL)
-    if not (out / "table.gz").exists():  # the machine was faster
+    if not (out / "table.gz").exists():  # otherwise, the command ended before it was killed
         assert list(folder.glob("*.done.json"))
     result = subprocess.run(command, check=True, capture_output=True, text=True)
     assert "An interrupted command had already scored " in result.stderr

@@ -1,4 +1,4 @@
-"""Tests of scoring many pairs with the recurrent models: what comes out is the model's own score."""
+"""Tests of scoring many pairs with the recurrent models: the scores are those of the model itself."""
 
 import keras
 import numpy as np
@@ -18,7 +18,7 @@ MODELS = {
     "attention": {"bidirectional": "concat", "attention": "local_m", "attention_window": 2},
     "reversed": {"cell": "rnn", "reverse_source": True},
 }
-# XLA takes long to compile each, and does the same for JAX as for TensorFlow.
+# XLA takes long to compile each model, and compiles the same for JAX as for TensorFlow.
 CHOSEN = {"torch": MODELS, "tensorflow": ["summary", "attention"], "jax": []}[keras.backend.backend()]
 
 
@@ -38,7 +38,7 @@ def model(request):
 
 def test_scores_are_the_models_whatever_they_are_scored_with(model, monkeypatch, request):
     if not model.decoder.has_attention:
-        request.getfixturevalue("uncompiled")  # XLA compiles one of the models
+        request.getfixturevalue("uncompiled")  # XLA compiles only the model with attention
     monkeypatch.setattr(batch_encoder, "TOKENS", 64)
     monkeypatch.setattr(batch_encoder, "REST_TOKENS", 16)
     monkeypatch.setattr(scorer, "SLOTS", 256)
@@ -69,7 +69,7 @@ def test_equal_sources_are_encoded_once_and_equal_prefixes_decoded_once():
     [group] = cut_into_groups(sources, lengths[0], np.array([0, 1, 0, 0]), targets, lengths[1], lambda _: (64, 8))
     assert sorted(row.tolist() for row in group.sources) == [[3, 2, 0], [3, 4, 2]]
     previous, parents, _, batches = group.inputs
-    # Of each source the empty prefix and (5,); of the first (5, 7), too.
+    # The prefixes are () and (5,) of each source, and (5, 7) of the first.
     assert np.count_nonzero(previous) == 3 and np.count_nonzero(parents >= 0) == 3 and batches == 3
 
 
@@ -82,7 +82,7 @@ def test_scores_do_not_depend_on_how_much_memory_there_is(model, monkeypatch):
 
 
 @pytest.mark.parametrize("compiles, sizes", [(True, [4, 4, 4]), (False, [10])])
-def test_sources_that_are_left_are_encoded_together_where_no_shape_is_compiled(compiles, sizes, monkeypatch):
+def test_leftover_sources_are_encoded_together_if_no_shape_is_compiled(compiles, sizes, monkeypatch):
     monkeypatch.setattr(batch_encoder, "TOKENS", 1024)
     monkeypatch.setattr(batch_encoder, "REST_TOKENS", 32)
     monkeypatch.setattr(batch_encoder, "compiles_shapes", lambda: compiles)

@@ -64,7 +64,7 @@ def test_alignments_of_a_file_are_written_a_line_each(model_dirs, tmp_path):
             score_file(*arguments[:2], "/dev/full", arguments[3], on_error="keep", alignments=tmp_path / "none")
         assert not (tmp_path / "none").exists()
     links, weights = ((tmp_path / name).read_text().split("\n") for name in ("links", "weights"))
-    # Malformed and too long lines have an empty one.
+    # Malformed and too long lines have empty alignments.
     assert [bool(line) for line in weights] == [True, False, True, True, True, False, False]
     found = [(link, json.loads(line)) for link, line in zip(links, weights, strict=True) if line]
     for (link, one), hypothesis in zip(found, generated, strict=True):

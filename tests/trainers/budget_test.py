@@ -24,7 +24,8 @@ from keras_encdec.trainers.resumption import Progress
 )
 def test_the_learning_rate_is_set_for_each_update_within_a_round(name, warmup, expected):
     model = toy(layers=1, cell="rnn")
-    model.compile(keras.optimizers.SGD(0.5, global_clipnorm=1e-3))  # each step is as long as its step size
+    # After clipping, the length of a step is proportional to the learning rate.
+    model.compile(keras.optimizers.SGD(0.5, global_clipnorm=1e-3))
     settings = {"schedule": name, **({"halving_start": 1.5, "halving_every": 0.5} if name == "halving" else {})}
     config = TrainingConfig("recurrent", updates=7, learning_rate=0.5, warmup_updates=warmup, **settings)
     budget = Budget(config, updates_per_epoch=2, progress=Progress())
@@ -68,7 +69,7 @@ def test_each_stop_signal_ends_the_training_and_its_handler_is_restored(number, 
 
     def stop(batch, logs):
         signal.raise_signal(number)
-        signal.raise_signal(number)  # as a shell and the kernel both tell of a hang-up
+        signal.raise_signal(number)  # as at a hang-up, which both the shell and the kernel signal
 
     before = signal.getsignal(number)
     callbacks = [budget, keras.callbacks.LambdaCallback(on_train_batch_begin=stop)]

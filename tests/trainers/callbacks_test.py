@@ -22,13 +22,13 @@ from keras_encdec.trainers.callbacks import RoundAverage, ValidationBleu
 
 
 def always(decoder, word):
-    """Makes a decoder predict one word, until its target is as long as it may be."""
+    """Makes a decoder predict one word up to the length limit."""
     bias = decoder.output_weights[1]
     bias.assign(100 * np.eye(bias.shape[0])[word])
 
 
 def pairs(word):
-    """A batch of two sources, and as target ten times the word: as many as a short source may have."""
+    """A batch of two sources. Each target is the word ten times, the limit for a short source."""
     target = np.array([[word] * 10 + [2, 0]] * 2, "int32")
     return {"source": SOURCE[2:], "target": target}
 
@@ -44,7 +44,7 @@ def test_bleu_is_that_of_the_current_weights_and_unknown_words_never_match():
     always(model.decoder, UNKNOWN)
     assert unknown.measure() == 0
     logs = {"val_perplexity": float("nan")}
-    bleu.on_epoch_end(0, logs)  # of a model that diverged nothing is translated
+    bleu.on_epoch_end(0, logs)  # a model that has diverged does not translate
     assert logs.keys() == {"val_perplexity"}
 
 
@@ -52,7 +52,7 @@ def test_bleu_is_that_of_the_current_weights_and_unknown_words_never_match():
 def test_spelled_words_match_by_their_characters():
     model = hybrid()
     always(model.decoder, UNKNOWN)
-    # Spells a word of one character.
+    # It spells every word with one character.
     model.decoder.speller.decoder.output_weights[1].assign([0, 0, 99, 0, 100, 0])
     spellings = [[4, 2], [4, 4, 2], [5, 2]]
     source = np.array([[4, 6, 2], [8, 2, 0]], "int32")
@@ -63,7 +63,7 @@ def test_spelled_words_match_by_their_characters():
 
 
 class StopOnce(TrainingReporter):
-    """Has a signal stop the training after its first update."""
+    """Stops the training by a signal after its first update."""
 
     def callbacks(self, budget, updates_per_epoch):
         def stop(batch, logs):
@@ -75,7 +75,7 @@ class StopOnce(TrainingReporter):
 
 @pytest.mark.usefixtures("eager", "uncompiled", "signals_obeyed")
 def test_a_run_records_bleu_each_round_saves_the_best_model_and_is_resumed(tmp_path):
-    for name, ends in (("pairs", ["d"] * 40), ("held_out", ["d", "d e f", "unheard"])):  # soon learned
+    for name, ends in (("pairs", ["d"] * 40), ("held_out", ["d", "d e f", "unheard"])):  # learned quickly
         (tmp_path / name).write_text("".join(f"s{i}\ta b c {end}\n" for i, end in enumerate(ends)))
     data = TrainingData(tsv=tmp_path / "pairs", validation=(tmp_path / "held_out",))
     settings = {"validation_bleu": True, "average_rounds": 2, "learning_rate": 0.3, "round_updates": 3, "updates": 8}

@@ -23,7 +23,7 @@ class Killed(Exception):
 
 
 class Interrupting(TrainingReporter):
-    """Interrupts training at an update: before its checkpoint is saved, if one is due."""
+    """Interrupts training at an update, before the checkpoint that may follow it."""
 
     def __init__(self, update, interrupt):
         super().__init__(lambda line: None)
@@ -83,10 +83,10 @@ RECURRENT = {"architecture": "recurrent", "model": {"cell": "gru", "layers": 1, 
 def test_an_interrupted_run_ends_with_the_weights_of_an_uninterrupted_one(tsv, tmp_path, settings):
     settings = {"updates": 8, "round_updates": 3, **settings}
     train_tiny(tsv, tmp_path / "whole", **settings)
-    # Each with the minutes between checkpoints, and the update of the last one. The last ends a round.
+    # Each with the minutes between checkpoints, and the update of the last checkpoint. The last one ends a round.
     interruptions = [(2, kill, 1e-9, 1), (2, terminate, 15, 2), (5, kill, 1e-9, 4), (7, kill, 15, 6)]
     for update, interrupt, minutes, saved in interruptions:
-        keras.utils.set_random_seed(update)  # of another process
+        keras.utils.set_random_seed(update)  # as in another process
         config = tiny_config(**settings, checkpoint_minutes=minutes)
         with contextlib.suppress(Killed):
             result = train(config, tsv, tmp_path / "stopped", resume=True, reporter=Interrupting(update, interrupt))
@@ -107,7 +107,7 @@ def test_a_run_that_was_killed_before_it_averaged_its_rounds_can_be_trained_on_e
         patch.setattr("keras_encdec.trainers.fitting.add_average", lambda *_: kill())
         train_tiny(tsv, tmp_path / "stopped", updates=2, **settings)
     for updates in (2, 3):  # the first only averages
-        keras.utils.set_random_seed(updates)  # of another process
+        keras.utils.set_random_seed(updates)  # as in another process
         train_tiny(tsv, tmp_path / "stopped", resume=True, updates=updates, **settings)
     models = [load_checkpoint(tmp_path / name).model for name in ("whole", "stopped")]
     for mine, its in zip(*(model.get_weights() for model in models), strict=True):
@@ -127,7 +127,7 @@ def test_a_signal_with_the_last_update_of_a_round_or_of_the_training_ends_the_ro
 
 @pytest.mark.usefixtures("eager", "signals_obeyed")
 def test_a_round_continues_with_other_limits(tsv, tmp_path):
-    """The first round is always ended; a later one only if the training has not reached its end."""
+    """The first round is always completed; a later one only if the training has not reached its end."""
     stop = Interrupting(4, terminate)
     train(tiny_config(updates=9, round_updates=6), tsv, tmp_path, reporter=stop)
     result, _ = train_tiny(tsv, tmp_path, resume=True, updates=2, round_updates=2)

@@ -41,7 +41,7 @@ def weights(path):
     return load_model(path).get_weights()
 
 
-def test_a_pruned_model_is_trained_on_with_its_zeros(data, pruned, tmp_path):
+def test_a_pruned_model_is_trained_further_with_its_zeros(data, pruned, tmp_path):
     keep = {"initial_model": str(pruned), "keep_pruned": True, "average_rounds": 2}
     result, _ = train_tiny(data, tmp_path / "kept", updates=4, round_updates=2, **keep)
     assert [each.pruned_share for each in result.rounds] == [pytest.approx(0.6, abs=0.01)] * 3
@@ -64,14 +64,14 @@ def test_gradual_pruning_ends_at_its_share_and_keeps_a_model_of_it(data, tmp_pat
     result, _ = train_tiny(data, tmp_path / "m", updates=4, round_updates=1, gradual_pruning=0.8)
     shares = [each.pruned_share for each in result.rounds]
     assert shares == sorted(shares) and shares[-1] == pytest.approx(0.8, abs=0.01)
-    # After update 1 of 4 a third of the ramp is done, of which a step is 1 %.
+    # After the first of 4 updates, a third of the pruning is done, which has 100 steps.
     assert shares[0] == pytest.approx(cubic_share(0.33, 0, 0.8), abs=0.01)
     assert result.best.pruned_share == shares[-1]
     assert pruned_share(ModelDirectory.load(tmp_path / "m").model) == pytest.approx(0.8, abs=0.01)
 
 
 class Doing(TrainingReporter):
-    """Calls a function after each update, and another after each validation."""
+    """Calls one function after each update, and another after each validation."""
 
     def __init__(self, after_update, after_validation=lambda: None):
         super().__init__(lambda line: None)
@@ -145,7 +145,7 @@ def test_contradictory_pruning_settings_are_refused(data, dense, pruned, tmp_pat
         tiny_config(gradual_pruning=0.5, patience=1)
 
 
-def test_a_model_that_is_pruned_further_already_is_noticed(data, pruned, tmp_path):
+def test_a_model_with_a_larger_pruned_share_is_warned_of(data, pruned, tmp_path):
     settings = {"initial_model": str(pruned), "gradual_pruning": 0.5}
     with pytest.warns(EncdecWarning, match=r"found a model with 60.\d% of its weights pruned, more than 50.0%"):
         result, _ = train_tiny(data, tmp_path / "m", updates=1, **settings)

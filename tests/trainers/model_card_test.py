@@ -26,7 +26,7 @@ def trained(training_files, tmp_path_factory):
         return train_tiny(TrainingData(tsv=training_files / "tsv", held_out_fraction=0.1), folder, updates=2)[0]
 
 
-def test_it_says_what_was_trained_on_what_and_how_well(trained):
+def test_it_names_the_model_its_data_and_its_measurements(trained):
     known, card = front_matter(trained.model_dir)
     assert known["library_name"] == "keras-encdec" and known["pipeline_tag"] == "translation"
     assert "encdec" in known["tags"] and not {"license", "language"} & known.keys()
@@ -45,7 +45,7 @@ def test_it_says_what_was_trained_on_what_and_how_well(trained):
     assert re.search(r"\n20\d\d-\d\d-\d\d\n", card) and str(trained.model_dir.parent) not in card
 
 
-def test_a_directory_with_it_is_undamaged_and_loads_where_it_is_copied(trained, tmp_path):
+def test_a_copied_directory_with_a_card_is_unchanged_and_loads(trained, tmp_path):
     ignored = shutil.ignore_patterns("prepared", "last.keras", "previous.keras", "progress.json")
     copied = shutil.copytree(trained.model_dir, tmp_path / "downloaded", ignore=ignored)
     assert check_path(copied).state == "complete and unchanged"
@@ -53,7 +53,7 @@ def test_a_directory_with_it_is_undamaged_and_loads_where_it_is_copied(trained, 
 
 
 @pytest.mark.usefixtures("eager")
-def test_a_resumed_run_replaces_it_unless_it_is_the_users(training_files, tmp_path):
+def test_a_resumed_run_replaces_the_card_unless_it_is_the_users(training_files, tmp_path):
     data, folder = TrainingData(tsv=training_files / "tsv", held_out_fraction=0), tmp_path / "model"
     train_tiny(data, folder, updates=1)
     known, card = front_matter(folder)

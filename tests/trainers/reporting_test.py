@@ -82,7 +82,7 @@ def test_lines_on_a_terminal_are_not_written_into_the_bar(tsv, tmp_path, monkeyp
     monkeypatch.setattr(reporter, "callbacks", lambda *arguments: [*callbacks(*arguments), AfterUpdate()])
     train(tiny_config(updates=2), tsv, tmp_path / "model", reporter=reporter)
     assert "\nCompiling for batches of the shape 16 x 9." in lines
-    reporter.waiting("Update 9", 30)  # the bar has ended its line
+    reporter.waiting("Update 9", 30)  # the bar has ended with a line break
     assert lines[-1] == "Update 9 has taken 30 s so far."
     assert re.search(r"Round 1: 0 updates, 0\.00 epochs, \d+ s\n", capsys.readouterr().out)
 
@@ -93,7 +93,7 @@ def test_the_rate_and_the_time_left_of_a_round_do_not_count_compiling():
     a_round = {"updates": 10, "pairs": 160, "seconds": 8.0, "learning_rate": 1.0}
     reports = RoundReports(reporter, budget, types.SimpleNamespace(rounds=[a_round]))
     reports.on_train_begin()
-    budget.seconds, budget.done, budget.updates_done = 8.0, 0.25, 10  # compiling does not count in the budget
+    budget.seconds, budget.done, budget.updates_done = 8.0, 0.25, 10  # without the time of compiling
     reports.on_epoch_end(0)
     ((number, _, epochs, rate, left),) = calls
     assert (number, epochs, rate, left) == (1, 0.5, 20.0, 24.0)

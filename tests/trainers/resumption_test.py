@@ -48,7 +48,7 @@ def test_low_precision_a_schedule_another_optimizer_and_smoothed_labels_are_resu
         train_tiny(tsv, tmp_path, resume=True, updates=6, **{**settings, "label_smoothing": 0.0})
     train_tiny(tsv, tmp_path, resume=True, updates=6, **settings)
     assert number_of_updates(tmp_path) == [2, 4, 6]
-    # The step size of a round's last update: of the share of the training, and of the warm-up, that was done then.
+    # The learning rate of each round's last update: it depends on the shares of the training and of the warm-up done.
     rates = [entry["learning_rate"] for entry in rounds(tmp_path)]
     expected = [0.02 * (1 - 1 / 4) * 2 / 5, 0.02 * (1 - 3 / 4) * 4 / 5, 0.02 * (1 - 5 / 6)]
     assert rates == pytest.approx(expected, rel=0.011)
@@ -145,10 +145,10 @@ def test_resume_starts_anew_without_a_complete_round(trained, tsv, tmp_path):
         message = message if resume else "found a trained model, expected none; give another --model_dir"
         with pytest.raises(InputError, match=f"{folder}: {message}"):
             train_tiny(tsv, folder, resume=resume, updates=30)
-    (path / "history.json").unlink()  # as a kill within the first round leaves it
+    (path / "history.json").unlink()  # as if the process had been killed within the first round
     with pytest.raises(InputError, match="diverged"):
         train_tiny(tsv, path, updates=1, optimizer="sgd", learning_rate=1e38)
-    assert not (path / "best.keras").exists(), "of other vocabularies"
+    assert not (path / "best.keras").exists(), "it has other vocabularies"
     _, lines = train_tiny(tsv, path, resume=True, updates=1)
     assert lines[0].startswith("400 unique pairs") and number_of_updates(path) == [1]
 
@@ -194,7 +194,7 @@ def test_resume_completes_what_was_killed_between_its_last_checkpoint_and_its_en
         train_tiny(tsv, tmp_path / "killed", resume=True, updates=2, **settings)
     progress = tmp_path / "killed" / "progress.json"
     assert '"failed"' in progress.read_text()
-    progress.write_text(progress.read_text().replace('"failed"', '"running"'))  # as SIGKILL leaves it
+    progress.write_text(progress.read_text().replace('"failed"', '"running"'))  # as after SIGKILL
     _, lines = train_tiny(tsv, tmp_path / "killed", resume=True, updates=2, **settings)
     assert lines[0].startswith("Nothing to train") == (killed_at != "average")
     whole, killed = (tmp_path / name for name in ("whole", "killed"))
@@ -233,7 +233,7 @@ def test_a_corrupt_checkpoint_is_an_error_that_names_the_file(training_files, tr
 
 @pytest.mark.usefixtures("eager")
 def test_a_run_of_the_first_version_is_resumed(tsv, tmp_path):
-    """It called the architecture by its cell."""
+    """The first version named the architecture by its cell."""
     settings = {"architecture": "recurrent", "model": {"cell": "gru", "layers": 1}}
     train_tiny(tsv, tmp_path, updates=1, **settings)
     config = json.loads((tmp_path / "config.json").read_text())
@@ -339,7 +339,7 @@ def test_no_flipped_bit_changes_what_is_loaded(folder, tmp_path):
         loaded += 1
         assert found.progress.to_json() == good.progress.to_json()
         assert all((a == b).all() for a, b in zip(found.model.get_weights(), good.model.get_weights(), strict=True))
-    assert loaded < 3  # of what no reader reads, such as the time when a member was written
+    assert loaded < 3  # flips of bits that no reader reads, such as the time when a member was written
 
 
 @pytest.mark.usefixtures("eager")
@@ -397,14 +397,14 @@ def test_a_run_in_a_store_continues_from_the_last_checkpoint_when_its_machine_di
 
     def upload_and_die(self):
         upload(self)
-        concurrent.futures.wait([self._running])  # on a busy machine, it would leave out the next upload
+        concurrent.futures.wait([self._running])  # the next upload would be left out if this one still ran
         uploads.append(self)
         if len(uploads) == 2:
             raise Killed
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(StagedFolder, "upload_in_background", upload_and_die)
-        patch.setattr(StagedFolder, "upload", lambda self: None)  # the dead machine does not do the last one
+        patch.setattr(StagedFolder, "upload", lambda self: None)  # a machine that dies makes no last upload
         train_tiny(tsv, url, updates=3, round_updates=1)
     assert rounds(tmp_path / "killed") != rounds(tmp_path / "whole")
     result, lines = train_tiny(tsv, url, resume=True, updates=3, round_updates=1)

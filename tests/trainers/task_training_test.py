@@ -47,7 +47,7 @@ MODEL = {"dropout": 0.2, "layers": 1, "cell": "gru"}
 
 @pytest.fixture(scope="module")
 def tasks_file(training_files, tmp_path_factory):
-    """Tasks that share an encoder and a decoder with the main task: sides of one text are not of the other's words."""
+    """Tasks that share an encoder and a decoder with the main task; the sides of the text have words of their own."""
     folder = tmp_path_factory.mktemp("tasks")
     shutil.copy(training_files / "tsv", folder / "tsv")
     (folder / "text").write_text("".join(f"s{i % 5} t{i % 7} s{i % 3} w{i % 4}\n" for i in range(60)))
@@ -79,11 +79,11 @@ def test_a_model_directory_has_an_ordinary_model_of_each_task(several):
     assert models["copy"].path == path / "tasks" / "copy"
     assert {type(directory.model).__name__ for directory in models.values()} == {"RecurrentEncoderDecoder"}
     t, copy, following = models.values()
-    # The vocabularies of shared sides are those of the main task; of the others, those of their text.
+    # Shared sides have the vocabularies of the main task, and the others those of their text.
     assert t.source_vocabulary.words == copy.source_vocabulary.words
     assert t.target_vocabulary.words == following.target_vocabulary.words
     assert {"w0", "t6"} <= set(copy.target_vocabulary.words) and "w0" not in copy.source_vocabulary.words
-    assert "w0" not in following.source_vocabulary.words  # which is in the second halves alone
+    assert "w0" not in following.source_vocabulary.words  # which is only in the second halves
     for one, other in ((t.model.encoder, copy.model.encoder), (t.model.decoder, following.model.decoder)):
         for a, b in zip(one.get_weights(), other.get_weights(), strict=True):
             np.testing.assert_array_equal(a, b)
@@ -165,7 +165,7 @@ def test_a_model_of_one_task_has_no_other(model_dirs):
 
 @pytest.mark.usefixtures("eager")
 def test_a_resumed_run_ends_with_the_same_weights(tasks_file, tmp_path):
-    """Also when it is stopped within a round, between updates of different tasks."""
+    """Even if it was stopped within a round, between updates of different tasks."""
     limits = {"updates": 6, "round_updates": 4, "checkpoint_minutes": 1e-9, "schedule": "linear"}
     limits |= {"label_smoothing": 0.1}
     train_tasks(tasks_file, tmp_path / "whole", **limits)

@@ -21,7 +21,7 @@ from keras_encdec.trainers.resumption import Progress, load_checkpoint
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory):
-    """Pairs where a source word s7 is always a target word t7."""
+    """Pairs whose source words s7 are always target words t7, and so on."""
     path = tmp_path_factory.mktemp("data") / "pairs.tsv"
     numbers = [[(i * j) % 11 for j in range(1, 2 + i % 6)] for i in range(1, 300)]
     path.write_text("".join(f"{' '.join(f's{n}' for n in row)}\t{' '.join(f't{n}' for n in row)}\n" for row in numbers))
@@ -110,7 +110,7 @@ def test_training_as_in_the_thesis_is_resumed_and_averages_its_last_rounds(pairs
     }
     model, whole = tmp_path / "model", tmp_path / "whole"
     _, whole_lines = train_tiny(data, whole, **settings)
-    request.getfixturevalue("eager")  # unlike the first
+    request.getfixturevalue("eager")  # unlike the first run
     train_tiny(data, model, updates=9, **settings)
     expected = "found clip_elements=0.0, reduction=sum, expected clip_elements=0.3, reduction=mean as"
     with pytest.raises(ValueError, match=expected):
@@ -118,14 +118,14 @@ def test_training_as_in_the_thesis_is_resumed_and_averages_its_last_rounds(pairs
     other = shutil.copytree(model, tmp_path / "other")
     (other / "rounds" / "999.npz").write_bytes(b"of a round that was not put on record")
     _, resumed_lines = train_tiny(data, other, resume=True, **settings)
-    # The average after the third round is no round.
+    # The average after the third round does not count as a round.
     assert next(line for line in resumed_lines if line.startswith("Round")).startswith("Round 4: 12 updates")
     history = [rounds(path) for path in (whole, other)]
     plain = [entry for entry in history[0] if "averaged_rounds" not in entry]
     updates = [entry["updates"] for entry in plain]
     per_epoch = updates[-1] // 5
     assert updates[:3] == [3, 6, 9] and 15 <= updates[-1] <= 20
-    # The step size of the last update of a round.
+    # The learning rate of the last update of a round.
     for entry in plain:
         halvings = max(0, 1 + ((entry["updates"] - 1) / per_epoch - 4) // 1.5)
         assert entry["learning_rate"] == 2 * 0.5**halvings
@@ -134,14 +134,14 @@ def test_training_as_in_the_thesis_is_resumed_and_averages_its_last_rounds(pairs
     )
     trained = load_checkpoint(other).model
     assert (trained.reduction, trained.clip_elements, trained.optimizer.global_clipnorm) == ("mean", 0.3, 5.0)
-    # The average is on record as a round more, and is kept where it is the best.
+    # The history has the average as one more round, and the average is kept if it is the best.
     assert history[0][-1]["averaged_rounds"] == 3 and history[0][-1]["updates"] == updates[-1]
     best = min(history[0], key=lambda entry: entry["val_perplexity"])
     for path, lines in ((whole, whole_lines), (other, resumed_lines)):
         assert sorted(int(file.stem) for file in (path / "rounds").iterdir()) == updates[-4:]
         assert any("of the average of the last 3 rounds" in line for line in lines) == ("averaged_rounds" in best)
     assert len(train_tiny(data, other, resume=True, **settings)[1]) == 1  # the training has already ended
-    # A run that was killed before the averaging only averages.
+    # A run that was killed before it averaged only averages.
     for last in (other / "last.keras", other / "history.json"):
         last.unlink()
     rewrite_history(whole / "last.keras", other / "last.keras", plain)

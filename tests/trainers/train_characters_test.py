@@ -57,7 +57,7 @@ def test_from_text_to_scores_and_targets(corpus, eager, uncompiled):
     directory = ModelDirectory.load(folder)
     assert (directory.path / "source.characters").exists()
     assert len(directory.target_vocabulary.characters) == 12
-    # Any target has a score; composed and decomposed characters have the same.
+    # Any target has a score, which is the same for composed and decomposed characters.
     scorer = TextScorer(directory)
     pairs = [
         scorer.words("a unseen", "b  unheard"),
@@ -71,7 +71,7 @@ def test_from_text_to_scores_and_targets(corpus, eager, uncompiled):
     np.testing.assert_allclose(scores.log_prob[2], scores.log_prob[3], atol=1e-4)
     alone = [scorer.score([pair])[0] for pair in pairs]
     np.testing.assert_allclose(scores.log_prob, alone, atol=1e-3)
-    # The scores of generated targets are those of the scorer where no shortlisted word was spelled.
+    # Generated targets have the scores of the scorer if no word of the shortlist was spelled.
     lines = ["a unseen b", "", "長い"]
     found = TextGenerator([directory]).generate(lines, max_length=3)
     for line, [best] in zip(lines, found, strict=True):

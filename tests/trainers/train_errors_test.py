@@ -34,7 +34,7 @@ def test_a_second_run_in_a_directory_is_refused_and_scoring_continues(training_f
                     train_tiny(other, tmp_path / "model", resume=resume, updates=1, model={"units": 9})
                 refusals.add(str(error.value))
             with pytest.raises(InputError, match="another training at work in this directory"):
-                demonstrate(tmp_path)  # its model would be in the same place
+                demonstrate(tmp_path)  # it would train in the same folder
 
     train(tiny_config(updates=1), tsv, tmp_path / "model", reporter=Intruder(lambda line: None))
     assert scored == [(1,)] and refusals == {
@@ -166,7 +166,7 @@ def test_a_diverging_run_stops_and_keeps_the_last_good_round(tsv, tmp_path):
         train_tiny(tsv, path, resume=True, updates=10, **settings, learning_rate=1e30)
     assert number_of_updates(path) == [1, 2]
     best = (path / "best.keras").read_bytes()
-    # Steps that are too large, but not that much: the last model gets worse, and the best is kept.
+    # With steps that are only a little too large, the last model gets worse, and the best is kept.
     _, lines = train_tiny(tsv, path, resume=True, updates=4, **settings, learning_rate=0.3)
     assert any("after 2 updates" in line for line in lines) and (path / "best.keras").read_bytes() == best
     assert rounds(path)[-1]["val_perplexity"] > 20

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("eager")
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """Pairs of which the target is the source turned round: the alignment, names n0 .. n59 that occur once or twice."""
+    """Pairs whose targets are their sources reversed, and the alignment; the names n0 .. n59 occur once or twice."""
     folder, choose = tmp_path_factory.mktemp("files"), random.Random(0)
     pairs, links = [], []
     for number in range(60):
@@ -52,7 +52,7 @@ def read(folder, model_dir):
 
 
 def check_pairs(pairs, number):
-    """Each target is the source turned round, its unknown word at j from the source position length - 1 - j."""
+    """Checks that each target is the source reversed: the word at j comes from the source position length - 1 - j."""
     assert len(pairs) == number
     for source, target in pairs:
         words, last = source.split(" "), len(source.split(" ")) - 1

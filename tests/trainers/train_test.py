@@ -36,7 +36,7 @@ def test_a_run_reports_its_data_rounds_and_result(trained):
         took = f"Compiling {len(sizes)} batch shapes? took a further \\d+ s\\."
         assert re.fullmatch(took, compiling[-1])
     assert (result.compile_seconds > 0) == (backend in ("tensorflow", "jax"))
-    # A slow machine reports updates, too, and whatever takes long.
+    # On a slow machine, updates and long waits are reported, too.
     slow = re.compile(r"\d+ updates, [\d,]+ pairs/s|(Update \d+|Compiling|The validation) has taken")
     lines = [line for line in lines if line not in compiling and not slow.match(line)]
     assert lines[:5] == [
@@ -69,11 +69,11 @@ def test_the_history_has_every_round_and_the_best_is_kept(trained):
     assert [entry["pairs"] for entry in history] == [160, 320, 400]
     seconds = [entry["seconds"] for entry in history]
     assert seconds == sorted(seconds) and all(entry["learning_rate"] == pytest.approx(0.02) for entry in history)
-    # The gradient of a sum over 16 pairs is longer than the bound, 1, at first.
+    # At first, the norm of the gradient, summed over 16 pairs, exceeds the bound, 1.
     assert all(entry["gradient_norm"] > 0 and 0 <= entry["clipped_share"] <= 1 for entry in history)
     assert history[0]["clipped_share"] == 1 and history[0]["gradient_norm"] > 1
     assert history[-1]["perplexity"] < history[0]["perplexity"] < 15
-    # The first pairs of the prepared set are those held out: one in a hundred.
+    # The first hundredth of the prepared pairs is held out.
     held_out = Batches(PreparedPairs(path / "prepared"), 64, range(4)).once()
     best = min(history, key=lambda entry: entry["val_perplexity"])
     for name, of in (("best.keras", best), ("last.keras", history[-1])):
@@ -115,7 +115,7 @@ def test_the_saved_settings_repeat_the_training(tsv, tmp_path):
 
 def test_concurrent_runs_give_the_results_of_separate_runs(tsv, tmp_path, request):
     settings = {"half": {"dtype_policy": "mixed_bfloat16"}, "wide": {"model": {"units": 12}, "seed": 6}}
-    for each in settings.values():  # what is traced fastest
+    for each in settings.values():  # the model that is traced fastest
         each |= {"architecture": "recurrent", "model": {"cell": "rnn", "layers": 1, **each.get("model", {})}}
     policy, results = keras.config.dtype_policy().name, {}
 
@@ -127,7 +127,7 @@ def test_concurrent_runs_give_the_results_of_separate_runs(tsv, tmp_path, reques
         thread.start()
     for thread in threads:
         thread.join()
-    request.getfixturevalue("eager")  # those side by side are traced, too
+    request.getfixturevalue("eager")  # after the concurrent runs, which are traced
     for name in settings:
         run(name, "alone")
     for name in settings:
@@ -139,13 +139,13 @@ def test_concurrent_runs_give_the_results_of_separate_runs(tsv, tmp_path, reques
 
 def test_the_seed_determines_the_training(training_files, trained, tmp_path, request):
     data = TrainingData(phrase_table=training_files / "table.gz")
-    request.getfixturevalue("eager")  # unlike the first
+    request.getfixturevalue("eager")  # unlike the first run
     train_tiny(data, tmp_path / "same", updates=10)
     train_tiny(data, tmp_path / "other", updates=10, seed=6)
     paths = trained[0].model_dir, tmp_path / "same", tmp_path / "other"
     first, same, other = (PreparedPairs(path / "prepared").padded(np.arange(4))["source"].tolist() for path in paths)
     assert first == same != other, "the pairs held out"
-    # Compiled or not: the same weights to begin with, and the same batches.
+    # Compiled or not, the run begins with the same weights and has the same batches.
     first, same, other = (rounds(path)[0] for path in paths)
     for value in ("perplexity", "val_perplexity"):
         assert same[value] == pytest.approx(first[value], rel=1e-4)
@@ -169,11 +169,11 @@ def test_training_ends_at_each_kind_of_limit(tsv, tmp_path):
     data = tsv.replace(held_out_fraction=0)
     _, lines = train_tiny(data, tmp_path / "first", epochs=1.6, updates=1, minutes=9, **settings)
     assert number_of_updates(tmp_path / "first") == [1]
-    # Without pairs held out the training perplexity decides which model is best.
+    # Without held-out pairs, the training perplexity decides which model is best.
     assert any("Best perplexity" in line for line in lines) and "val_perplexity" not in rounds(tmp_path / "first")[0]
     result, _ = train_tiny(tsv, tmp_path / "minutes", minutes=0.01, round_updates=100_000)
     assert 0.6 <= result.last.seconds <= result.seconds and len(result.rounds) == 1
-    # A step size of 0 never betters the first round.
+    # With a learning rate of 0, no round is better than the first.
     train_tiny(tsv, tmp_path / "patience", patience=2, learning_rate=0, **settings)
     assert number_of_updates(tmp_path / "patience") == [2, 4, 6]
     train_tiny(tsv, tmp_path / "patience_epochs", patience_epochs=1.5, learning_rate=0, **settings)

@@ -16,7 +16,7 @@ from keras_encdec.trainers.training_config import check_together
 
 
 @pytest.mark.parametrize("name", preset_names())
-def test_every_preset_is_one_of_known_names_and_allowed_values(name):
+def test_presets_have_known_names_and_allowed_values(name):
     config, data = TrainingConfig.from_preset(name, updates=1), TrainingData.from_preset(name, tsv="pairs.tsv")
     assert isinstance(config.model, architecture(config.architecture).config)
     check_together(config, data)

@@ -78,6 +78,6 @@ def test_settings_that_contradict_the_data_are_refused(settings, data, expected)
 
 @pytest.mark.parametrize("data", [{"tsv": "caf\udce9.tsv"}, {**TSV, "validation": ["caf\udce9"]}])
 def test_a_path_that_is_not_utf8_is_refused(data):
-    """It could not be written to settings.toml."""
+    """settings.toml could not contain it."""
     with pytest.raises(InputError, match=r"caf\\xe9.*: found bytes that are not UTF-8 in this path; rename it"):
         check_together(TrainingConfig(updates=1), TrainingData(**data))

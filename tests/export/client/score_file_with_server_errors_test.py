@@ -40,7 +40,7 @@ def test_calls_are_repeated_until_the_server_is_back(client, model, many, out):
 
 SERVER = """
 import sys, time
-import keras_encdec.export.client.grpc_client  # it loads the stubs without TensorFlow, which takes seconds
+import keras_encdec.export.client.grpc_client  # loads the stubs without TensorFlow, whose import takes seconds
 from fake_prediction_server import FakeModel, serving
 model = FakeModel()
 model.delay = lambda: 0.05
@@ -52,7 +52,7 @@ with serving(model, *map(int, sys.argv[1:])):
 
 @contextlib.contextmanager
 def killed_at_the_end(ports):
-    """A server in a separate process, which is killed: its connections break off."""
+    """A server in a separate process, which is killed in the end, so that its connections break."""
     command = [sys.executable, "-c", SERVER, *map(str, ports)]
     helpers = str(pathlib.Path(fake_prediction_server.__file__).parent)
     environment = {**os.environ, "PYTHONPATH": helpers}
@@ -125,7 +125,7 @@ def test_the_error_names_the_line_of_a_refused_pair(client, model, many, out):
 
 
 def test_pairs_refused_together_with_a_bad_pair_are_sent_again(client, model, many, out):
-    # Ten pairs, five, two and one, and that twice again, as when a server merges them with a bad one.
+    # Requests of ten, five, two pairs and one pair are refused, the last three times, as if merged with a bad one.
     model.failures = [Failure("INVALID_ARGUMENT", "somebody else's")] * 6
     succeed(client(f"--input={many}", f"--output={out}/table", "--batch_size=10", "--in_flight=1"))
     assert (out / "table").read_bytes() == expected(many)
@@ -144,7 +144,7 @@ def test_pairs_refused_together_with_a_bad_pair_are_sent_again(client, model, ma
     ],
 )
 def test_a_refusal_that_matches_no_pair_of_the_request_is_retried(client, model, many, out, refusal, monkeypatch):
-    """However often it comes: the server has merged the request with another, which is at fault."""
+    """The server has merged the request with another, which is at fault, however often that happens."""
     monkeypatch.setattr("keras_encdec.export.client.connection._FIRST_PAUSE", 0.01)
     model.failures = [refusal] * 9
     succeed(client(f"--input={many}", f"--output={out}/table", "--batch_size=50", "--in_flight=2"))

@@ -17,7 +17,7 @@ from plain_or_gzipped import write
 from keras_encdec.errors import InputError
 from keras_encdec.export import measure_server
 
-# Lines of every form that Moses reads, and the words that the model is to see.
+# Lines of every form that Moses reads, and the words as the model reads them.
 LINES = {
     "le chat ||| the cat ||| 0.5 0.25 ||| 0-0 1-1 ||| 3 4 2 ||| |||": ("le chat", "the cat"),
     "la|||u the|||.5 1.5E-05|||0-0": ("la", "u the"),
@@ -31,7 +31,7 @@ TSV = {
     "le chat\tthe cat": ("le chat", "the cat"),
     "l&apos;  été\t&apos;s u|ncle dog\tkept": ("l' été", "'s u|ncle dog"),
     "\tthe u": ("", "the u"),
-    "le\tu dog": ("le", "u dog"),  # as many tokens and as many unknown as in the pair before
+    "le\tu dog": ("le", "u dog"),  # as many tokens and unknown words as in the pair before
     "a\u00a0b\t": ("a\u00a0b", ""),
     "&#124;\t&amp;lt;\t7\t": ("|", "&lt;"),
 }
@@ -124,7 +124,7 @@ def test_a_declared_encoding_is_sent_as_utf8_and_kept(client, model, tmp_path, o
 
 
 def test_one_version_scores_a_whole_file(client, model, many, out):
-    """By its number: a label may be moved, and a new version published, before the file is at its end."""
+    """A label may move, or a new version be published, before the whole file is scored."""
     model.versions = {1: "AVAILABLE", 2: "AVAILABLE", 3: "LOADING"}
     flags = [f"--input={many}", f"--output={out}/table", "--batch_size=100"]
     for extra, version in {"--version=1": 1, "--label=stable": 1, "--in_flight=2": 2}.items():
@@ -179,7 +179,7 @@ def test_a_server_is_measured(client, model, many):
 
 
 def test_failures_of_a_measurement(servers, model, many):
-    model.unavailable = b"s77"  # of every second request
+    model.unavailable = b"s77"  # in every second request
     result = measure_server(servers["grpc"], many, 0.2, in_flight=1, batch_size=50)
     assert set(result.failures) == {"UNAVAILABLE"}
     assert abs(result.failures["UNAVAILABLE"] - len(result.latencies)) <= 1
