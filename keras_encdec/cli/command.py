@@ -73,6 +73,8 @@ class Command:
             tutorial. Optional.
         texts: names of flags whose values are text that may begin with ~/, which is the home directory in any other
             flag. Defaults to none.
+        single_models: names of flags that name one model, and that the command line must not give again: several models
+            look like an ensemble. Defaults to none.
 
     Example:
 
@@ -96,6 +98,7 @@ class Command:
     example: str = ""
     guide: str = ""
     texts: Collection[str] = ()
+    single_models: Collection[str] = ()
 
     def main(self, arguments: Sequence[str]) -> int:
         """Runs the command in this process, and reports an error as a sentence on standard error, without raising.
@@ -193,6 +196,8 @@ class Command:
         if others:
             raise UsageError(f"found the argument {others[0]!r}, expected flags only.")
         for name in _given_again(arguments, flag_values):
+            if name in self.single_models:
+                raise UsageError(f"found --{name} more than once, expected one model, not an ensemble.")
             say(f"{self.name}: found --{name} more than once; only the last counts, {flag_values[name].value}.")
         for name in set(flag_values) - set(self.texts):
             flag_values[name].value = _with_home(flag_values[name].value)

@@ -88,15 +88,15 @@ def task_command(
             if isinstance(text, Repeated) and arguments[argument] is None:
                 arguments[argument] = []
         if MODEL in arguments:
-            given = flag_values[names[MODEL]].present
-            if given > 1 and not isinstance(help_texts[MODEL], Repeated):  # absl would take the last
-                raise UsageError(f"found --{names[MODEL]} {given} times, expected one model, not an ensemble.")
             arguments[MODEL] = models_of_task(flag_values, arguments[MODEL])
         return work(arguments, configuration_from_flags(options, flag_values, flag_names=names))
 
     required_flags = [names[argument] for argument in required or ()]
     texts = [names[argument] for argument in ("other_weights", *repeated) if argument in names]
-    return Command(name, define_flags, main, required_flags, names, interrupted, serves, module, example, guide, texts)
+    models = [names[MODEL]] if MODEL in names else []
+    return Command(
+        name, define_flags, main, required_flags, names, interrupted, serves, module, example, guide, texts, models
+    )
 
 
 def define_task_flag(flag_values: flags.FlagValues, section: str) -> None:

@@ -96,4 +96,13 @@ def test_a_command_that_uses_one_model_refuses_several(text, status):
     score = task_command("encdec-score", lambda *given: None, CountingOptions, {"model_dir": text})
     done = in_process(score, "--model_dir=a", "--model_dir=b")
     assert done.returncode == status
-    assert ("found --model_dir 2 times, expected one model, not an ensemble." in done.stderr) == (status == 2)
+    found = "encdec-score: found --model_dir more than once, expected one model, not an ensemble. encdec-score --help"
+    assert done.stderr == (f"{found} lists the flags.\n" if status else "")
+
+
+def test_the_model_of_a_flagfile_is_overridden(tmp_path):
+    calls = []
+    score = task_command("encdec-score", lambda *given: calls.append(given[0]), CountingOptions, {"model_dir": "A."})
+    (tmp_path / "flags").write_text("--model_dir=a\n")
+    assert in_process(score, f"--flagfile={tmp_path}/flags", "--model_dir=b").stderr == ""
+    assert calls == [{"model_dir": "b"}]
