@@ -64,6 +64,11 @@ class SelectionSummary(ShardedFileSummary):
     lowest: float | None = None
 
     @property
+    def rate(self) -> float:
+        """Pairs per second, without those that were scored before."""
+        return (self.pairs - self.before) / max(self.seconds, 1e-9)
+
+    @property
     def notices(self) -> list[str]:
         """Sentences for the user about the pairs."""
         return [f"An interrupted command had already scored {counted(self.before, 'pairs')}."] if self.before else []

@@ -63,6 +63,11 @@ class DecodingSummary(ShardedFileSummary):
     words: int = 0
 
     @property
+    def rate(self) -> float:
+        """Sentences per second, without those that were translated before."""
+        return (self.sentences - self.before) / max(self.seconds, 1e-9)
+
+    @property
     def notices(self) -> list[str]:
         """Warnings for the user, as sentences."""
         notices = []
@@ -76,11 +81,10 @@ class DecodingSummary(ShardedFileSummary):
         return notices
 
     def __str__(self) -> str:
-        rate = self.sentences / max(self.seconds, 1e-9)
         return (
             f"{counted(self.lines, 'hypotheses')} of {counted(self.sentences, 'sentences')}, "
             f"{counted(self.unknown_words, 'words')} copied because the table lacks them, in {self.seconds:,.1f} s, "
-            f"{rate:,.1f} sentences/s: {self._result}"
+            f"{self.rate:,.1f} sentences/s: {self._result}"
         )
 
 

@@ -355,6 +355,7 @@ def test_an_interrupted_job_in_shards_continues_to_the_same_list(folder, tmp_pat
     summary = decode_nbest(*files, tmp_path / "list", WEIGHTS, **options)
     assert (tmp_path / "list").read_bytes() == (tmp_path / "whole").read_bytes()
     assert "An interrupted command had already translated 16 sentences." in summary.notices
+    assert f" s, {(summary.sentences - 16) / summary.seconds:,.1f} sentences/s: " in str(summary)
     assert (summary.lines, summary.sentences, summary.words, summary.unknown_words) == (
         whole.lines,
         whole.sentences,
