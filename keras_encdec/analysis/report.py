@@ -109,7 +109,7 @@ def report(
     start, options = time.monotonic(), ReportOptions.combined(options, values)
     check_path(output, "the folder of a report")
     options.check_files(phrase_table, source, target)
-    check_lists(compare_with=compare_with)
+    check_lists(("compare_with",), compare_with=compare_with)
     earlier = files_of_earlier_report(output)
     for folder in compare_with:
         check_has_history(folder)

@@ -10,7 +10,7 @@ import re
 import reprlib
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import FilePath, InputError, explained
@@ -68,15 +68,21 @@ def check_path(path: object, what: str | None = None) -> None:
         raise ConfigurationError("found a NUL character in the path %s, expected none", reprlib.repr(os.fspath(path)))
 
 
-def check_lists(**lists: object) -> None:
+def check_lists(optional: Collection[str] = (), /, **lists: object) -> None:
     """Checks that arguments, given by their names, are lists of paths: the letters of a path would be read as paths.
 
+    Args:
+        optional: names of the arguments that may be empty. Defaults to none.
+        **lists: the arguments.
+
     Raises:
-        ConfigurationError: a ValueError, for a path or another object in place of a list.
+        ConfigurationError: a ValueError, for a path or another object in place of a list, and for an empty list.
     """
     for name, paths in lists.items():
         if isinstance(paths, str | bytes | os.PathLike) or not isinstance(paths, Iterable):
             raise ConfigurationError("found %s=%s, expected a list of paths", name, reprlib.repr(paths))
+        if not paths and name not in optional:
+            raise ConfigurationError("found an empty list of %s, expected one path or more", name)
 
 
 def check_local(path: FilePath, argument: str) -> None:

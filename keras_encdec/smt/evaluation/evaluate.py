@@ -178,13 +178,13 @@ def evaluate(
         for evaluation in evaluate(["test.fr"], {"rnn": ["rnn.1.fr", "rnn.2.fr"]}, ["moses.1.fr", "moses.2.fr"]):
             print(evaluation)
     """
-    if BASELINE in systems and baseline:
-        raise ConfigurationError("found a system named %s, expected this name for {baseline} only", BASELINE)
     options = EvaluationOptions.combined(options, values)
     if not isinstance(systems, Mapping):
         found = reprlib.repr(systems)
         raise ConfigurationError("found systems=%s, expected a dict from the name of each system to its files", found)
-    check_lists(references=references, baseline=baseline)
+    if BASELINE in systems and baseline:
+        raise ConfigurationError("found a system named %s, expected this name for {baseline} only", BASELINE)
+    check_lists(("baseline",), references=references, baseline=baseline)
     check_lists(**systems)
     if not systems and not baseline:
         raise ConfigurationError("found neither {systems} nor {baseline}, expected translations to score")

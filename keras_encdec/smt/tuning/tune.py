@@ -106,7 +106,9 @@ def tune(
         print(tuning)
     """
     options = TuningOptions.combined(options, values)
-    check_lists(nbest=nbest, references=references, test_nbest=test_nbest, test_references=test_references)
+    check_lists(nbest=nbest, references=references)
+    held_out_files = {"test_nbest": test_nbest, "test_references": test_references}
+    check_lists(held_out_files, **held_out_files)
     if bool(test_nbest) != bool(test_references):
         raise ConfigurationError("found {test_nbest} or {test_references} alone, expected both or neither")
     if options.moses_ini_out is not None:

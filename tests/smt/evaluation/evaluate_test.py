@@ -125,10 +125,10 @@ def test_files_of_other_lengths_and_wrong_arguments_are_refused(files):
     for arguments, found in (
         ((str(files / "ref"), {"x": [files / "base.1"]}), "references='/.*, expected a list of paths"),
         (([files / "ref"], {"x": files / "base.1"}), "x=.*, expected a list of paths"),
-        (
-            ([files / "ref"], [files / "base.1"]),
-            "systems=.*, expected a dict from the name of each system to its files",
-        ),
+        (([], {"x": [files / "base.1"]}), "an empty list of references, expected one path or more"),
+        (([files / "ref"], {"x": []}), "an empty list of x, expected one path or more"),
+        (([files / "ref"], [files / "base.1"]), "systems=.*, expected a dict from the name of each system to"),
+        (([files / "ref"], None, [files / "base.1"]), "systems=None, expected a dict"),
     ):
         with pytest.raises(ConfigurationError, match=f"found {found}"):
             evaluate(*arguments)

@@ -203,6 +203,8 @@ def test_contradictory_arguments_are_refused(files):
     (files / "weights.2").write_text(NBEST)
     with pytest.raises(ConfigurationError, match="found one file for two purposes"):
         tune([files / "weights.2"], [files / "ref"], seeds=2, all_weights_out=files)
+    with pytest.raises(ConfigurationError, match="found an empty list of nbest, expected one path or more"):
+        tune([], [files / "ref"])
     with pytest.raises(ConfigurationError, match="found moses_ini_out without weights, expected the moses.ini"):
         tune([files / "nbest"], [files / "ref"], moses_ini_out=files / "x")
     (files / "ref2").write_text("x\n")
