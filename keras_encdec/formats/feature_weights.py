@@ -2,10 +2,13 @@
 
 import itertools
 import math
+import numbers
+import reprlib
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from operator import mul
 
+from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import EncdecWarning, FilePath, InputError, quoted, shortened
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK
 from keras_encdec.formats.fields import LARGEST, finite_number, split_tokens
@@ -258,9 +261,13 @@ def check_weights(weights: Weights) -> None:
     """Checks weights that the caller gives, as `parse_weights` checks the weights in a file.
 
     Raises:
-        InputError: if a weight is not a number, or if its absolute value is above `LARGEST`.
+        ConfigurationError: if the weights of a feature are not a list of numbers, but a single number, for example.
+        InputError: if a weight is not a number (NaN), or if its absolute value is above `LARGEST`.
     """
     for name, values in weights.items():
+        if not isinstance(values, Iterable) or not all(isinstance(value, numbers.Real) for value in values):
+            found = reprlib.repr(values)
+            raise ConfigurationError("found the weights %s of %s, expected a list of numbers", found, shortened(name))
         for value in values:
             if not abs(value) <= LARGEST:
                 found = f"found the weight {value} of {shortened(name)}"

@@ -3,11 +3,13 @@
 import re
 import warnings
 
+import numpy as np
 import pytest
 
+from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.formats import FeatureWeights, read_weights
-from keras_encdec.formats.feature_weights import weights_text
+from keras_encdec.formats.feature_weights import check_weights, weights_text
 
 
 def test_a_file_of_weights_is_read_as_it_was_written(tmp_path):
@@ -54,3 +56,10 @@ def test_sparse_features_without_any_weight_give_one_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert FeatureWeights({"LM0": [0.5], "WT_b": [0]}).total(features) == 0.5
+
+
+def test_weights_that_are_no_list_of_numbers_are_reported():
+    check_weights({"LM0": (1, 0.5), "TM0": np.float32([0.25])})
+    for values, shown in ((0.3, "0.3"), ("0.3", "'0.3'"), (["0.3"], r"\['0.3'\]"), (None, "None")):
+        with pytest.raises(ConfigurationError, match=f"found the weights {shown} of LM0, expected a list of numbers"):
+            check_weights({"LM0": values})
