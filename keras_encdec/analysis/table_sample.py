@@ -188,8 +188,8 @@ class TableSample:
 
         Returns:
             dict from kind to list of lists of TablePair. The kinds are "frequent" and "rare", drawn from the most
-            frequent and the least frequent tenth of the long phrases; or "long", if the table has no counts; or
-            "given", if phrases were given. Empty if the table has no long phrases.
+            frequent and the least frequent tenth of the candidates, or from up to `size` if a tenth has fewer; or
+            "long", if the table has no counts; or "given", if phrases were given. Empty without candidates.
         """
         if self.given:
             return {"given": list(self.given.values())}

@@ -163,7 +163,7 @@ def read_catalog(content: bytes) -> Iterator[tuple[str, str]]:
 
 
 def clean_message(text: str) -> str | None:
-    """Makes a message plain text: removes accelerator marks, and inserts the product's name.
+    """Makes a message plain text: removes accelerator marks, and inserts the product's name and version.
 
     Returns:
         str; `None` if the message has other placeholders, or markup.

@@ -83,7 +83,7 @@ FILES = {
     "experiment.toml": EXPERIMENT,
 }
 # By command, a list of calls. {name} is the path or URL of an input, and {>name} that of an output. encdec-export and
-# encdec-verify are tested in `export/remote_export_test.py`.
+# encdec-verify are tested in `export/exporting_remote_test.py`.
 CALLS = {
     "score": [
         "--model_dir={model} --reverse_model_dir={reverse} --input={table} --output={>scored.gz} "

@@ -1,4 +1,4 @@
-"""The word penalty of n-best lists that have none."""
+"""Sentences of n-best lists: their word penalty, and files that are no n-best lists."""
 
 import pytest
 
