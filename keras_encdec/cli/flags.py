@@ -21,7 +21,7 @@ TEXT = {
     "tsv": "Instead of --source and --target: lines of source, tab, target; further columns are ignored.",
 }
 ALIGNMENT = {
-    "alignment": "Word alignment of the pairs: lines of links such as 0-0 1-2, source-target in the files' order. "
+    "alignment": "Word alignment of the pairs: lines of links such as 0-0 1-2, from source word to target word. "
     "Default: the pairs are aligned by sil-thot."
 }
 OUTPUT = {

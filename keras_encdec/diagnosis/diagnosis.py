@@ -49,7 +49,7 @@ class DiagnosisOptions(Configuration):
     """Options of a diagnosis."""
 
     all_backends: bool = hyperparameter(
-        False, "Whether to start every backend that is installed, each in its own process, not only the chosen one."
+        False, "Start every installed backend, each in its own process, not only the chosen one."
     )
 
 

@@ -13,8 +13,8 @@ from keras_encdec.formats.record_reader import MalformedLine, wrong_number_of_fi
 _SEPARATOR = b"|||"
 # An id must fit into an int of C.
 _ID = re.compile(rb"\d{1,9}")
-# With -t or -tt, Moses writes |0-1| or |0-1,wa=0-0 1-1,total=-2.5| after the words of each phrase. One space before it
-# is matched, not all: a search takes a time that is quadratic in the length of a run of spaces with `[ \t]+`.
+# With -t or -tt, Moses writes |0-1| or |0-1,wa=0-0 1-1,total=-2.5| after the words of each phrase. Only one space
+# before it is matched: with `[ \t]+`, the time would grow with the square of the length of a run of spaces.
 _TRACE = re.compile(rb"(?:^|[ \t])\|\d+-\d+(?:,[^|]*)?\|(?![^ \t])")
 
 

@@ -30,6 +30,7 @@ def is_url(path: FilePath | None) -> bool:
     """Returns whether a path is a URL.
 
     Raises:
+        ConfigurationError: a ValueError, see `check_path`.
         InputError: for a URL in a `pathlib.Path`, which has dropped one of its slashes.
 
     Example:
@@ -238,10 +239,10 @@ def check_can_be_read_again(path: FilePath) -> None:
 
 
 def check_compression(path: FilePath) -> None:
-    """Checks that the name of a file to write is not that of a compressed file, except a gzipped one.
+    """Checks that a file to write has no ending of a compressed file, such as .zst, except .gz.
 
     Raises:
-        InputError: for another compression, which would not be made.
+        InputError: for such an ending, because only gzip is supported.
     """
     if ending := _OTHER_COMPRESSION.search(os.fspath(path)):
         found = f"found a name that ends in {ending[0]}"
@@ -256,8 +257,8 @@ def check_writable(path: FilePath) -> None:
         path: the file; "-" means standard output.
 
     Raises:
-        InputError: if it is a directory, its directory is missing or may not be written to, or its name is that of
-            another compression than gzip.
+        InputError: if it is a directory, if its directory is missing or may not be written to, or if its name has an
+            ending such as .zst, see `check_compression`.
     """
     check_compression(path)
     if path == STANDARD_STREAM or is_url(path):

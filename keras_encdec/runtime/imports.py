@@ -89,9 +89,9 @@ def not_installed(library: str, extra: str) -> str:
 def import_triton() -> None:
     """Imports Triton, which comes with PyTorch for GPUs, if it is installed and TensorFlow has not been imported.
 
-    Call this before importing TensorFlow: if the backend is PyTorch, TensorFlow imports Keras, Keras PyTorch, and
-    PyTorch Triton. During or after the import of TensorFlow, that of Triton ends the process with a segmentation fault
-    (Triton 3.7, TensorFlow 2.21).
+    Call this before importing TensorFlow: if the backend is PyTorch, TensorFlow imports Keras, Keras imports PyTorch,
+    and PyTorch imports Triton. If Triton is imported during or after the import of TensorFlow, the process ends with a
+    segmentation fault (Triton 3.7, TensorFlow 2.21).
     """
     if "tensorflow" not in sys.modules:
         with contextlib.suppress(ImportError):

@@ -41,7 +41,7 @@ _UTF16_NAMES = {1: "utf-16", 2: "utf-16le", 3: "utf-16be"}
 
 
 def _check_compression(start: bytes, path: FilePath) -> None:
-    """Raises InputError if a file begins like one of another compression than gzip."""
+    """Raises InputError if a file begins as a program other than gzip writes it."""
     for magic, (program, command) in _OTHER_COMPRESSION.items():
         if start.startswith(magic):
             found, remedy = f"found a file that {program} compressed", f"decompress it first: {command} FILE"
@@ -296,7 +296,7 @@ def unequal_lines(
     *,
     remedy: str = "make the n-th line of the targets the translation of the n-th line of the sources",
 ) -> InputError:
-    """Makes the error that the first of two files has another number of lines. It reads both to the end."""
+    """Makes the error that two files have different numbers of lines. It reads both to the end."""
     counts = [_count_to_end(lines) for lines in (first, second)]
     found = f"found {counted(counts[0], 'lines')}, and {counted(counts[1], 'lines')} in {second.path}"
     return InputError(found, "expected the same number", remedy, path=first.path)

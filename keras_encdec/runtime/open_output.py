@@ -46,7 +46,7 @@ def open_output(path: FilePath, keep: bool = True) -> Iterator[io.BufferedWriter
 
     Raises:
         InputError: at the start of the block, if the directory is missing or not writable, or if `path` is a directory
-            or has the name of another compression than gzip; later, if the disk is full or writing fails for another
+            or has the ending of a compression other than gzip; later, if the disk is full or writing fails for another
             reason.
         BrokenPipeError: if the reader of a pipe has closed it, as `| head` does.
     """

@@ -221,7 +221,7 @@ class LocalFiles(contextlib.AbstractContextManager["LocalFiles"]):
         return self._copies[url]
 
     def in_staged(self, path: FilePath) -> FilePath:
-        """Returns the path in the copy of a folder of `staged` if the URL is in this folder, otherwise `path`."""
+        """Returns the path in the copy if `path` is a URL in a folder of `staged`; otherwise returns `path`."""
         if is_url(path):
             for url, folder in self._staged.items():
                 if os.fspath(path).startswith(url):

@@ -71,7 +71,7 @@ class ShardFolder(contextlib.AbstractContextManager["ShardFolder"]):
         """Returns whether a shard is done. It is called with all shards, in order.
 
         After a shard that is not done, a shard with other lines than those that were processed is not done, either: if
-        a malformed line of the former was removed, all lines after it belong to other shards than before.
+        a malformed line was removed from the first, the lines of all later shards have moved.
 
         Raises:
             InputError: if the lines differ and all shards before are done: the input has changed.

@@ -144,7 +144,7 @@ def do_missing(
         engine: Engine.
         opener: WorkOpener.
         shards: iterable of all Shards of the input.
-        written: Progress, to which the lines of all shards are added; those that had been done before, also as such.
+        written: Progress, to which the lines of all shards are added, and to its `before` those of shards already done.
         check: function that is called with the counts of each shard, in order, as soon as the shard and all before it
             are done, and may raise an error to stop the work. Defaults to no check.
 

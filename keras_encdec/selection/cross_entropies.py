@@ -252,7 +252,7 @@ def _warn_of_vocabularies(side: str) -> None:
     message = (
         f"found different words in the models --in_domain_{side} and --general_{side}, expected one vocabulary: "
         "a model of few words finds unknown words more probable, and lines full of them may be selected first; "
-        "estimate both with encdec-ngram --vocabulary=FILE --min_count=2, where FILE is the text of the domain, or one "
-        "with --vocabulary=DIRECTORY/target.vocab, where DIRECTORY is the other, a trained model."
+        "estimate both with encdec-ngram --vocabulary=FILE --min_count=2, where FILE is the text of the domain; if one "
+        "of them is a trained model in a DIRECTORY, estimate the other with --vocabulary=DIRECTORY/target.vocab."
     )
     warnings.warn(EncdecWarning(message), stacklevel=3)

@@ -238,7 +238,7 @@ def _select_in_shards(
 def _models_elsewhere(
     names: Sequence[str], models: Mapping[str, ModelOrPath], in_other_processes: bool
 ) -> tuple[dict[str, ModelOrPath], dict[str, object]]:
-    """Returns the models as workers open them, and the checksums of those that are named."""
+    """Returns the models as workers open them, and the checksums of the models in `names`."""
     given = dict(models)
     checksums: dict[str, object] = {}
     for name in names:
@@ -280,7 +280,7 @@ def _score_line(record: Record, values: np.ndarray) -> bytes:
 
 
 def _selected(scores: np.ndarray, num_pairs: int, options: SelectionOptions) -> np.ndarray:
-    """Returns which pairs are selected. `num_pairs`, to which `share` refers, omits malformed pairs and duplicates."""
+    """Returns which pairs are selected. `share` is one of `num_pairs`, without malformed pairs and duplicates."""
     has_score = scores > -np.inf
     if options.threshold is not None:
         return has_score & (scores >= options.threshold)

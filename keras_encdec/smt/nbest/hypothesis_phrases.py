@@ -118,7 +118,7 @@ class HypothesisPhrases:
 def _choice(
     options: Sequence[Sequence[PositionedPhrase]], first: tuple[float, ...], sums: Sequence[float]
 ) -> tuple[PositionedPhrase, ...] | None:
-    """Chooses one of the options of each pair whose log-scores, added to the first sums, give the sums of the list."""
+    """Chooses an option for each pair, so that `first` and the log-scores of the options add up to `sums`."""
     # For each sum of the scores so far, rounded: the sum, and the options that were chosen for it.
     reached: dict[tuple[float, ...], tuple[tuple[float, ...], tuple[PositionedPhrase, ...]]] = {(): (first, ())}
     for same_pair in options:

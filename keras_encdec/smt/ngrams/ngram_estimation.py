@@ -71,7 +71,7 @@ class NgramSummary(FileSummary):
         if (order := len(self.ngrams)) > MAX_ORDER:
             return [
                 f"Commands read this file with KenLM, which is usually built for orders up to {MAX_ORDER}, not "
-                f"{order}; for them, give --order={MAX_ORDER} or less."
+                f"{order}; to use it with them, give --order={MAX_ORDER} or less."
             ]
         if importlib.util.find_spec("kenlm"):
             return []

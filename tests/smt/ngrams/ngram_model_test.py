@@ -109,7 +109,7 @@ def test_a_malformed_file_is_reported_with_the_reason_of_kenlm(tmp_path, old, ne
 def test_the_order_of_a_model_that_kenlm_was_not_built_for_is_named(tmp_path):
     (tmp_path / "text").write_text("a b c d e\n")
     summary = estimate_ngrams(tmp_path / "text", tmp_path / "arpa", order=7)
-    assert "for orders up to 6, not 7; for them, give --order=6 or less" in summary.notices[0]
+    assert "for orders up to 6, not 7; to use it with them, give --order=6 or less" in summary.notices[0]
     with pytest.raises(InputError, match="arpa: found n-grams of order 7, expected an order up to 6, .* --order=6"):
         NgramModel(tmp_path / "arpa")
 
