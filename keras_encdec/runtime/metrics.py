@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import math
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -41,8 +42,13 @@ def served_metrics(task: str, port: int, record: ProgressRecord | None = None) -
     check_extra("metrics", "--metrics_port")
     from prometheus_client import CollectorRegistry, start_http_server
 
-    registry = CollectorRegistry()
-    requests = functools.cache(lambda: _serve_requests(registry, task))
+    registry, lock = CollectorRegistry(), threading.Lock()
+    made = functools.cache(lambda: _serve_requests(registry, task))
+
+    def requests() -> Callable[[float, bool], None]:
+        with lock:  # the first requests of several threads may end at the same time
+            return made()
+
     if record is None:
         requests()  # a server shows 0 requests before the first
     else:

@@ -3,11 +3,15 @@
 import contextlib
 import re
 import socket
+import threading
+import time
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from keras_encdec.errors import InputError
+from keras_encdec.runtime import metrics
 from keras_encdec.runtime.metrics import measured_request, served_metrics
 from keras_encdec.runtime.progress_state import ProgressRecord
 
@@ -55,6 +59,25 @@ def test_requests_are_counted_and_measured():
         assert (found["encdec_request_seconds_count"], found["encdec_request_errors_total"]) == ("3.0", "2.0")
     with measured_request():
         pass
+
+
+def test_the_first_requests_of_several_threads_are_all_counted(monkeypatch):
+    serve_requests = metrics._serve_requests
+
+    def served_slowly(registry, task):
+        time.sleep(0.1)
+        return serve_requests(registry, task)
+
+    def request(number):
+        with measured_request():
+            together.wait()
+
+    monkeypatch.setattr(metrics, "_serve_requests", served_slowly)
+    together = threading.Barrier(3)
+    with ProgressRecord("encdec-score") as record, served_metrics("encdec-score", 0, record) as port:
+        with ThreadPoolExecutor(3) as executor:
+            list(executor.map(request, range(3)))
+        assert scraped(port)["encdec_request_seconds_count"] == "3.0"
 
 
 def test_a_taken_port_is_an_error():
