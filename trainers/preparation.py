@@ -225,9 +225,13 @@ def unigram_perplexity(pairs: PreparedPairs, trained: range, held_out: Batches, 
     Returns:
         float: perplexity per token, including the end of sequence. Add-one smoothing is applied to the frequencies.
     """
-    known = pairs.padded(np.asarray(trained[:COUNTED]))["target"]
-    seen = np.concatenate([batch["target"][batch["target"] != 0] for batch in held_out.once()])
-    counts = np.bincount(known[known != 0] - 1, minlength=FIRST_WORD - 1 + len(vocabulary)) + 1
+    # In batches of similar lengths: padded to the longest target, the pairs could take gigabytes.
+    counted = Batches(pairs, held_out.batch_size, trained[:COUNTED])
+    known, seen = (
+        np.concatenate([batch["target"][batch["target"] != 0] for batch in batches.once()])
+        for batches in (counted, held_out)
+    )
+    counts = np.bincount(known - 1, minlength=FIRST_WORD - 1 + len(vocabulary)) + 1
     return float(np.exp(-np.log(counts[seen - 1] / counts.sum()).mean()))
 
 

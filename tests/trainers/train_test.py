@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import threading
+import tracemalloc
 import warnings
 
 import keras
@@ -270,6 +271,18 @@ def test_the_unigram_perplexity_is_that_of_the_counts(tmp_path):
     counts = {word: known.count(word) + 1 for word in range(1, 3 + len(vocabulary))}
     expected = np.exp(-np.mean([np.log(counts[word] / sum(counts.values())) for word in first]))
     assert unigram_perplexity(pairs, range(1, 4), held_out, vocabulary) == pytest.approx(expected)
+
+
+def test_the_unigram_perplexity_of_a_long_target_takes_little_memory(tmp_path):
+    texts = [(["s"], ["a", f"{number}"]) for number in range(2000)] + [(["s"], ["a"] * 3000)]
+    pairs, _, vocabulary = prepare(texts, tmp_path / "prepared", shortlist=9, max_length=3000)
+    held_out = Batches(pairs, 64, range(100))
+    tracemalloc.start()
+    try:
+        unigram_perplexity(pairs, range(100, len(pairs)), held_out, vocabulary)
+        assert tracemalloc.get_traced_memory()[1] < 20e6  # all targets in one array would take 50 MB or more
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.usefixtures("eager")
