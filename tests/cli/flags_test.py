@@ -118,7 +118,7 @@ def test_a_hyper_parameter_is_one_line_and_the_code_that_uses_it(toy_architectur
     config = TrainingConfig.from_preset(tmp_path / "my.toml", updates=1)
     assert (config.model.window, config.model.units) == (4, 8)
     (tmp_path / "bad.toml").write_text('architecture = "toy"\n[model]\nwindow = 0\n')
-    common = f"--model_dir={tmp_path}/model", f"--target={tmp_path}/corpus", "--updates=2", "--notensorboard"
+    common = f"--model_dir={tmp_path}/model", f"--target={tmp_path}/corpus", "--notensorboard"
     expected = "bad.toml: found window=0, expected a whole number, 1 or more"
     fail(in_process(COMMAND, f"--preset={tmp_path}/bad.toml", *common), 1, expected)
     fail(in_process(COMMAND, preset, "--window=0", *common), 2, "--window=0: expected a whole number, 1 or more")
@@ -126,7 +126,7 @@ def test_a_hyper_parameter_is_one_line_and_the_code_that_uses_it(toy_architectur
     fail(in_process(COMMAND, "--window=2", *common), 2, expected)
 
     (tmp_path / "corpus").write_text("a b\nb c d\nd\n" * 3)
-    process = in_process(COMMAND, preset, *common, "--jit_compile=false", "--pad_to=8")
+    process = in_process(COMMAND, preset, *common, "--updates=2", "--jit_compile=false", "--pad_to=8")
     assert process.returncode == 0, process.stderr
     assert json.loads((tmp_path / "model" / "config.json").read_text())["model"]["window"] == 4
     assert "window = 4" in (tmp_path / "model" / "settings.toml").read_text()

@@ -65,9 +65,9 @@ def test_wrong_use_is_an_error_before_any_work(files):
         "--weight=R": '--weight: found "R", expected "Name= w [w ...]" with numbers from -1e+30 to 1e+30 for w.',
         "--weight=R=much": '--weight: found "R=much", expected',
         "--format=xml": "flag --format=xml: expected one of nbest, text",
-        f"--output={files}/weights": "found one file for two purposes",
     }.items():
         fail(in_process(COMMAND, *flags(files), extra), 2, sentence)
+    fail(in_process(COMMAND, *flags(files, output=files / "weights")), 2, "found one file for two purposes")
     (files / "weights").write_text("LM0= x")
     sentence = f'encdec-rerank: {files}/weights, line 1: found "LM0= x", expected'
     fail(in_process(COMMAND, *flags(files)), 1, sentence, "or give another file with --weights.")

@@ -84,10 +84,11 @@ def test_wrong_use_is_an_error_before_any_work(model_dirs, table, out):
         "--token_scores": "found --token_scores with --format=phrase_table, expected it with --format=tsv or parallel.",
         "--source=x": "found --source with --format=phrase_table, expected it with --format=parallel or nbest.",
         "--feature_name=RNN0": "found --feature_name with --format=phrase_table, expected it with --format=nbest.",
-        f"--output={table}": f"found one file for two purposes ({table}), expected a different file for each",
         "--flagfile=/none": "/none",
     }.items():
         fail(in_process(COMMAND, *flags, extra), 2, sentence, hint)
+    sentence = f"found one file for two purposes ({table}), expected a different file for each"
+    fail(in_process(COMMAND, *flags[:2], f"--output={table}"), 2, sentence, hint)
     assert os.listdir(out) == [] and table.read_bytes() == TABLE
 
 
