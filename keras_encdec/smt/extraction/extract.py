@@ -137,13 +137,13 @@ def extract_phrase_table(
         sentences = SentenceBatches(folder)
         left_out = read_sentence_pairs(sentences, input, format, source, alignment, options, progress)
         number_of_processes = options.number_of_processes or available_processors()
-        with processes(number_of_processes) as executor:
+        with processes(number_of_processes) as executor, contextlib.ExitStack() as stack:
+            stack.callback(forget_tables)
             job = ExtractionJob(executor, folder, progress, number_of_processes)
             if alignment is None:
                 job.align(len(sentences.lengths), aligner)
             occurrences = job.extract(sentences.lengths, symmetrization, options.max_phrase_length)
             lines = job.score(file, options.smoothing)
-        forget_tables()
     pairs = sum(sentences.lengths)
     return ExtractSummary(lines, time.monotonic() - start, output, pairs, occurrences, left_out)
 

@@ -169,6 +169,13 @@ def test_text_without_links_gives_an_empty_table_and_a_warning(files, out):
     assert (out / "table").read_bytes() == b"" and "the table is empty" in summary.notices[0]
 
 
+def test_an_extraction_that_fails_keeps_no_tables_in_memory(files, out):
+    write(files, [("a", "x", "0-0")])
+    with pytest.raises(InputError, match="no phrase pair that was extracted twice"):
+        extracted(files, out / "table", smoothing="kneser_ney")
+    assert not sentence_batches.read_vocabulary.cache_info().currsize
+
+
 def test_unusable_arguments_are_refused(files, out):
     for wrong, value in {
         "max_phrase_length": 0,
