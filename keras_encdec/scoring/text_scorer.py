@@ -256,9 +256,14 @@ def _ids(
 def _unknown_counts(
     directory: ModelDirectory, ids: Sequence[tuple[list[int], list[int]]]
 ) -> tuple[list[int], list[int]]:
-    """Returns the numbers of unknown words in each target and in each source, as the user names the sides."""
+    """Returns the numbers of unknown words in each target and in each source, as the user names the sides.
+
+    A language model reads no source, whose words are not counted.
+    """
     vocabularies = OpenVocabulary(directory.source_vocabulary), OpenVocabulary(directory.target_vocabulary)
     read, predicted = (
         [sum(map(vocabulary.is_rare, pair[side])) for pair in ids] for side, vocabulary in enumerate(vocabularies)
     )
+    if not len(directory.source_vocabulary):
+        read = []
     return (read, predicted) if directory.reverse else (predicted, read)
