@@ -1,9 +1,10 @@
 """Generates the targets of a file window by window, and writes them with their alignments, in any format."""
 
+import copy
 import functools
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, Self
 
 from keras_encdec.decoding.generation_options import GenerationOptions
 from keras_encdec.decoding.sampler import Sampler
@@ -76,6 +77,19 @@ class FileGenerator:
             max_length=limit if options.max_length is None else options.max_length,
             **{name: value for name, value in further.items() if value is not None},
         )
+
+    def of_part(self, part: FilePath, checks_unknown: bool) -> Self:
+        """Returns a generator of a part of the file, which counts from 0; it shares the tables of word translations.
+
+        Args:
+            part: the part, as `InputLines` takes it.
+            checks_unknown: bool. Whether it checks the share of unknown words among those of the part.
+        """
+        generator = copy.copy(self)
+        generator.counts, generator._input = Counter(), part
+        if not checks_unknown:
+            generator._options = self._options.replace(max_unknown=None)
+        return generator
 
     def search(self, window: Window) -> FoundTargets:
         """Searches for the targets of a window.

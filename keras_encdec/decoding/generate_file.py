@@ -162,7 +162,7 @@ def _generate_in_shards(
     """Generates the targets as `_generate_in_order` does, but in shards."""
     directories = [ModelDirectory.open(model, weights=False) for model in _models(model_dirs)]
     models = _paths(model_dirs, directories) if options.uses_other_processes else model_dirs
-    work = KerasWork(functools.partial(ShardGenerator, models, sampler, options), options.uses_other_processes)
+    work = KerasWork(functools.partial(ShardGenerator, models, input, sampler, options), options.uses_other_processes)
     settings = _settings(directories, sampler, options)
     job = ShardedJob("generation", [input], files, settings, WINDOW, options.shard_lines)
     counts: Counter[str] = Counter()
@@ -185,17 +185,19 @@ class ShardGenerator:
     """Generates the targets of shards in a worker.
 
     Args:
-        model_dirs: see `generate_file`.
+        model_dirs, input: see `generate_file`.
         sampler: Sampler.
         options: GenerationOptions.
 
     Raises:
-        InputError: if a model cannot be used.
+        InputError: if a model or a table of word translations cannot be used.
     """
 
-    def __init__(self, model_dirs: ModelsOrGenerator, sampler: Sampler, options: GenerationOptions) -> None:
-        self._sampler, self._options = sampler, options
-        self._generator = _opened(model_dirs, options)
+    def __init__(
+        self, model_dirs: ModelsOrGenerator, input: FilePath, sampler: Sampler, options: GenerationOptions
+    ) -> None:
+        self._options = options
+        self._generator = FileGenerator(_opened(model_dirs, options), sampler, options, input)
         # Threads search in turn, as one search already works on several batches at once. While one thread searches,
         # others read and write lines.
         self._turn = threading.Lock()
@@ -203,11 +205,9 @@ class ShardGenerator:
     def __call__(self, shard: Shard) -> ShardResult:
         """Generates the targets of a shard."""
         options, [part] = self._options, shard.parts
-        if shard.number:
-            # The share of unknown words refers to all words so far: `generate_file` checks it.
-            options = options.replace(max_unknown=None)
         outputs = [io.BytesIO() for _ in range(2 if options.alignments else 1)]
-        generator = FileGenerator(self._generator, self._sampler, options, part)
+        # The share of unknown words refers to all words so far: after the first shard, `generate_file` checks it.
+        generator = self._generator.of_part(part, checks_unknown=not shard.number)
         with InputLines(part) as lines:
             for window in _windows(lines, options.encoding, part.first_line - 1):
                 with self._turn:

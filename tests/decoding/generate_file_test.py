@@ -27,7 +27,7 @@ from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.shard_folder import ShardFolder
 from keras_encdec.scoring import TextScorer
 from keras_encdec.text import Vocabulary
-from keras_encdec.text.lexical_shortlist import RareTranslations
+from keras_encdec.text.lexical_shortlist import LexicalShortlist, RareTranslations
 from keras_encdec.text.tokenizer import SUBWORD_JOINERS
 from keras_encdec.text.vocabulary import END, UNKNOWN
 
@@ -436,6 +436,17 @@ def test_processes_generate_the_same_targets(generated, generator, model, source
         generated(generator, GreedySampler(), number_of_processes=2)
     with pytest.raises(ConfigurationError, match="found work in shards without input"):
         generated(generator, GreedySampler(), input=None, shard_lines=5)
+
+
+def test_all_shards_share_the_tables_of_word_translations(generator, source, tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.import_module("keras_encdec.decoding.generate_file"), "WINDOW", 1)
+    read, tables = LexicalShortlist.read, []
+    monkeypatch.setattr(LexicalShortlist, "read", lambda *given: tables.append(read(*given)) or tables[-1])
+    table = tmp_path / "table"
+    table.write_text("".join(f"s1\tt{i}\t0.1\n" for i in range(9)))
+    options = {"lexical_shortlist": table, "shard_lines": 1}
+    assert generate_file(generator, source, tmp_path / "out", "greedy", **options).lines == len(LINES)
+    assert len(tables) == 1
 
 
 def test_a_lexical_shortlist_limits_the_words_of_each_target(generated, generator, tmp_path):
