@@ -14,6 +14,7 @@ import platform
 import re
 import sys
 import tempfile
+import threading
 import types
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from keras_encdec.runtime.engines import Work
 
 _START_UP = re.compile(rb"WARNING: All log messages before absl::|[IWE]\d{4} |\d{4}-\d\d-\d\d .*(tensorflow|cuda|xla)")
+# Held while the standard error is redirected. A thread may redirect it again.
+_HUSHING = threading.RLock()
 # The environment variable that turns the cache of compiled programs off if it is 0.
 CACHE_SWITCH = "ENCDEC_COMPILATION_CACHE"
 # Maximum size of the cache in bytes. JAX removes the least recently used programs; TensorFlow's oldest programs are
@@ -96,13 +99,16 @@ def import_keras(backend: str | None = None) -> None:
 
 @contextlib.contextmanager
 def quietly() -> Iterator[None]:
-    """Suppresses TensorFlow's start-up messages in the `with` block; other messages are shown when it ends."""
+    """Suppresses TensorFlow's start-up messages in the `with` block; other messages are shown when it ends.
+
+    Threads wait for one another: each would otherwise restore what another had put in place of the standard error.
+    """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     sys.stderr.flush()
-    kept = os.dup(2)
     # In memory where the system can: a container may have no directory for temporary files that is writable.
     in_memory = sys.platform == "linux"
-    with os.fdopen(os.memfd_create("messages"), "w+b") if in_memory else tempfile.TemporaryFile() as caught:
+    with _HUSHING, os.fdopen(os.memfd_create("messages"), "w+b") if in_memory else tempfile.TemporaryFile() as caught:
+        kept = os.dup(2)
         os.dup2(caught.fileno(), 2)
         try:
             yield

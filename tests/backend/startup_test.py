@@ -1,5 +1,6 @@
 """What a process does before and after it imports Keras."""
 
+import concurrent.futures
 import functools
 import importlib
 import json
@@ -11,6 +12,7 @@ import runpy
 import subprocess
 import sys
 import tempfile
+import time
 import types
 
 import pytest
@@ -93,6 +95,17 @@ def test_messages_are_shown_without_a_temporary_directory(monkeypatch, capfd, tm
         patch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
         with startup.quietly():
             os.write(2, b"2026-01-01 00:00:00.000000: I tensorflow/core\nwrong\n")
+    assert capfd.readouterr().err == "wrong\n"
+
+
+def test_threads_leave_the_standard_error_as_it_was(capfd):
+    def hush(seconds):
+        with startup.quietly():
+            time.sleep(seconds)
+
+    with concurrent.futures.ThreadPoolExecutor(2) as threads:
+        list(threads.map(hush, [0.2, 0.4]))
+    os.write(2, b"wrong\n")
     assert capfd.readouterr().err == "wrong\n"
 
 
