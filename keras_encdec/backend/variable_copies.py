@@ -73,4 +73,5 @@ def _change_since_now(variable: keras.Variable) -> Callable[[], bool]:
 
 def _torch_state(variable: keras.Variable) -> tuple[int, int]:
     tensor = variable.value
-    return tensor.data_ptr(), tensor._version
+    # PyTorch does not count the changes of a tensor that was made in its inference mode, which cannot be trained.
+    return tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version

@@ -38,3 +38,14 @@ def test_a_copy_whose_variable_has_not_changed_is_left_alone():
     variables[1].assign(np.full((2, 3), 4, "float32"))
     following.update()
     assert values(copies) == [9, 4]
+
+
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="PyTorch alone has an inference mode")
+def test_variables_made_in_inference_mode_are_copied_once():
+    import torch
+
+    with torch.inference_mode():
+        variables, copies = pairs()
+        following = VariableCopies(variables, copies)
+    following.update()
+    assert values(copies) == [1, 2]
