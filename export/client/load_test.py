@@ -1,13 +1,11 @@
 """Measures how many requests a server answers, and how long they take."""
 
 import collections
-import contextlib
 import dataclasses
 import itertools
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -18,6 +16,7 @@ from keras_encdec.export.client.served_scorer import ServedScorer
 from keras_encdec.formats import FilePath, pair_format
 from keras_encdec.formats.pair_format import WordPair
 from keras_encdec.runtime.progress import counted
+from keras_encdec.runtime.workers import threads
 
 # Number of pairs read from the input; the requests repeat them.
 MAX_SAMPLE = 10_000
@@ -127,10 +126,15 @@ def _measured(
             except ServerError as error:
                 failures.append(error.code)
 
-    with ThreadPoolExecutor(options.in_flight) as executor:
+    with threads(options.in_flight) as executor:
         workers = [executor.submit(send, worker) for worker in range(options.in_flight)]
-        with contextlib.suppress(threading.BrokenBarrierError):
+        try:
             together.wait()
+        except threading.BrokenBarrierError:
+            pass
+        except KeyboardInterrupt:  # the workers would wait for this thread without end
+            together.abort()
+            raise
         start = time.perf_counter()
     errors = [error for worker in workers if (error := worker.exception())]
     for error in errors:

@@ -7,6 +7,7 @@ import random
 import re
 import subprocess
 import sys
+import threading
 
 import pytest
 from commands import fail, succeed
@@ -196,6 +197,27 @@ def test_failures_of_a_measurement(servers, model, many):
     many.write_text("malformed\n")
     with pytest.raises(InputError, match="found no pairs"):
         measure_server(servers["grpc"], many, 0.2, on_error="keep")
+
+
+def test_an_interrupted_measurement_ends(servers, many, monkeypatch):
+    class InterruptedBarrier(threading.Barrier):
+        def wait(self, timeout=None):
+            if threading.current_thread() is caller:
+                raise KeyboardInterrupt
+            return super().wait(timeout)
+
+    def measure():
+        try:
+            measure_server(servers["grpc"], many, 0.2, in_flight=2)
+        except KeyboardInterrupt as error:
+            errors.append(error)
+
+    errors = []
+    caller = threading.Thread(target=measure, daemon=True)
+    monkeypatch.setattr(threading, "Barrier", InterruptedBarrier)
+    caller.start()
+    caller.join(30)
+    assert errors and not caller.is_alive()
 
 
 def test_wrong_use_is_explained(client_command, many, out):
