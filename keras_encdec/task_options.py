@@ -82,7 +82,7 @@ class UnknownWordsOption(Configuration):
         Raises:
             InputError: if too many of them are unknown.
         """
-        if self.max_unknown is not None and unknown > self.max_unknown * words:
+        if self.max_unknown is not None and words and unknown / words > self.max_unknown:
             raise InputError(
                 f"found {100 * unknown / words:.1f} % of the {words:,} {side} words so far outside the vocabulary of "
                 f"{model}",

@@ -283,7 +283,6 @@ TESTED_WITH = {
     "smt/extraction/sentence_batches": "smt/extraction/extract_test.py",
     "smt/nbest/hypothesis_phrases": "smt/nbest/phrase_features_test.py",
     "smt/nbest/phrase_scores": "smt/nbest/phrase_features_test.py",
-    "task_options": "scoring/sharded_scoring_test.py",
     "trainers/preparation": "trainers/train_test.py",
     "trainers/settings_checks": "trainers/train_errors_test.py",
     "trainers/tasks": "trainers/task_training_test.py",

@@ -107,7 +107,7 @@ class TranslationEntropies:
         # The words of the predicted side, and the end.
         entropies = -log_probs / (counts[self._predicted_side] + 1 + self._extra_end_weight)
         without_characters = np.array([[each.characters is None] for each in self._scorer.directory.user_vocabularies])
-        is_unknown = np.any(without_characters & (unknown > self._max_unknown_in_pair * counts), axis=0)
+        is_unknown = np.any(without_characters & (unknown / np.maximum(counts, 1) > self._max_unknown_in_pair), axis=0)
         return np.where(is_unknown, np.nan, entropies)
 
     def _check_unknown(self, counts: np.ndarray, unknown: np.ndarray) -> None:
