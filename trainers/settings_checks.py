@@ -133,6 +133,11 @@ def check_same_tasks(tasks: TrainingTasks | None, settings: Mapping[str, object]
                     name,
                     before[name].get(key),
                 )
+    if [*requested] != [*before]:  # in another order, other tasks would be drawn
+        order, order_before = ", ".join(requested), ", ".join(before)
+        raise ConfigurationError(
+            "found the tasks in the order %s in {tasks}, expected %s as in the run to resume", order, order_before
+        )
 
 
 def check_same_training(

@@ -209,6 +209,9 @@ def test_a_resumed_run_keeps_its_tasks(several, tasks_file, tmp_path):
         resumed("ratio = 0.5", "ratio = 0.6")
     with pytest.raises(ConfigurationError, match=r"found the task same in tasks, expected none of this name as"):
         resumed("tasks.copy", "tasks.same")
+    head, copy, t, last = TASKS.split("[tasks.")
+    with pytest.raises(ConfigurationError, match="in the order t, next, copy in tasks, expected t, copy, next as in"):
+        resumed(TASKS, "[tasks.".join([head, t, last, copy]))
     config = tiny_config(architecture="recurrent", model=MODEL, updates=12, round_updates=6)
     data = TrainingTasks.load(tasks_file).training_data(held_out_fraction=0.05)
     with pytest.raises(ConfigurationError, match="found no tasks, expected the tasks as in the run to resume"):
