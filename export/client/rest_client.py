@@ -30,7 +30,7 @@ _PROXY_CODES = {413: "INVALID_ARGUMENT", 429: "UNAVAILABLE", 502: "UNAVAILABLE"}
 class RestClient:
     """Calls a model that TensorFlow Serving serves, as `GrpcClient` does, by HTTP and JSON.
 
-    It keeps a number of connections open for later calls.
+    It keeps up to `connections` connections open for later calls.
     """
 
     def __init__(self, address: str, model: ModelName, deadline: float, connections: int) -> None:
@@ -127,7 +127,7 @@ def _content(response: requests.Response) -> Json:
 
 @contextlib.contextmanager
 def _expected_form() -> Iterator[None]:
-    """Raises ServerError if the `with` block finds an answer of another form, as that of another kind of server."""
+    """Raises ServerError if the `with` block finds an answer that TensorFlow Serving would not give."""
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError) as error:
