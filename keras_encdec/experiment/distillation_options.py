@@ -113,25 +113,20 @@ class DistillationOptions(ReplacementOptions):
         """
         limits = {"minutes": self.minutes, "updates": self.updates, "epochs": self.epochs}
         given = {**{name: value for name, value in limits.items() if value is not None}, **(training or {})}
-        if not self.from_teacher:
-            self._check_end(given)
-            config = TrainingConfig.from_preset(self.preset, model=dict(model or {}), **given)
-            if self.first_learns_one or config.epochs is None or "epochs" in given:
-                return config
-            return config.replace(epochs=config.epochs / self.translations)
-        if self.preset == DistillationOptions.preset:
-            given = {**TRAINED_BEFORE, "epochs": FROM_TEACHER_EPOCHS / self.translations, **given}
-        self._check_end(given)
-        known = read_model_config(teachers[0])
-        names = {parameter.name for parameter in architecture(known["architecture"]).config.hyperparameters()}
-        sizes = {name: value for name, value in known["model"].items() if name in names}
-        return TrainingConfig.from_preset(
-            self.preset,
-            architecture=known["architecture"],
-            model={**sizes, **(model or {})},
-            initial_model=str(teachers[0]),
-            **given,
-        )
+        settings: dict[str, object] = dict(given)
+        if self.from_teacher:
+            if self.preset == DistillationOptions.preset:
+                settings = {**TRAINED_BEFORE, "epochs": FROM_TEACHER_EPOCHS, **given}
+            known = read_model_config(teachers[0])
+            names = {parameter.name for parameter in architecture(known["architecture"]).config.hyperparameters()}
+            sizes = {name: value for name, value in known["model"].items() if name in names}
+            settings |= {"architecture": known["architecture"], "initial_model": str(teachers[0])}
+            model = {**sizes, **(model or {})}
+        self._check_end(settings)
+        config = TrainingConfig.from_preset(self.preset, model=dict(model or {}), **settings)
+        if self.first_learns_one or config.epochs is None or "epochs" in given:
+            return config
+        return config.replace(epochs=config.epochs / self.translations)
 
     def _check_end(self, given: Mapping[str, object]) -> None:
         """Raises ConfigurationError if neither the preset nor the hyper-parameters given say when training ends."""

@@ -243,7 +243,7 @@ def test_a_remote_teacher_in_the_results_is_an_error(teachers, texts, tmp_path):
     assert ModelDirectory.load(student).model
 
 
-def test_the_length_of_a_students_training(teachers):
+def test_the_length_of_a_students_training(teachers, tmp_path):
     epochs = 20.0
     assert DistillationOptions().training_config([]).epochs == epochs
     # Several translations of each sentence make the same number of updates.
@@ -252,6 +252,14 @@ def test_the_length_of_a_students_training(teachers):
     assert DistillationOptions(translations=4, epochs=3).training_config([]).epochs == 3
     assert DistillationOptions(from_teacher=True, minutes=60).training_config(teachers).epochs == 7
     assert DistillationOptions(from_teacher=True, epochs=3).training_config(teachers).epochs == 3
+    preset = tmp_path / "preset.toml"
+    preset.write_text('architecture = "encdec"\n[training]\nepochs = 8\n')
+    for own in (str(preset), "student"):
+        one, four = (
+            DistillationOptions(preset=own, from_teacher=True, translations=translations).training_config(teachers)
+            for translations in (1, 4)
+        )
+        assert four.epochs == one.epochs / 4
     several = DistillationOptions(translations=4, students=2)
     first = several.training_config([])
     second = several.further_config(first, 2)
