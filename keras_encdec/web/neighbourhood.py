@@ -32,7 +32,7 @@ def known_phrases(
 
     Args:
         directory: ModelDirectory. Without a file, its training data are read, if it still has them.
-        phrase_table: Moses phrase table; its sources are read. Optional.
+        phrase_table: Moses phrase table; the side that the model reads is read. Optional.
         input: text file, one phrase or sentence per line. Optional.
         size: int. Maximum number of phrases. Defaults to `10_000`.
         encoding: str. Encoding of the files. Defaults to `None`: UTF-8.
@@ -45,7 +45,8 @@ def known_phrases(
     """
     if phrase_table is not None:
         with PhraseTableReader(phrase_table, encoding) as table:
-            sources = (source for source, _ in itertools.groupby(record.source for record in table))
+            read = (directory.reordered((record.source, record.target))[0] for record in table)
+            sources = (source for source, _ in itertools.groupby(read))
             sample = Reservoir(size, "known phrases")
             for source in sources:
                 sample.offer(source)

@@ -38,6 +38,12 @@ def test_known_phrases_of_a_table_have_no_escapes(directory, tmp_path):
     assert len(known_phrases(directory, table, size=3)) == 3
 
 
+def test_known_phrases_of_a_table_are_those_of_the_side_that_the_model_reads(model_dirs, tmp_path):
+    (tmp_path / "table").write_text("le chat ||| the cat ||| 1 1 1 1\nla maison ||| the house ||| 1 1 1 1\n")
+    reverse = ModelDirectory.load(model_dirs / "reverse", weights=False)
+    assert known_phrases(reverse, tmp_path / "table") == ["the cat", "the house"]
+
+
 def test_known_phrases_of_a_text_are_its_lines(directory, tmp_path):
     (tmp_path / "text").write_text("le chat\n\nle chat\nla &lt;b&gt;\n")
     assert known_phrases(directory, input=tmp_path / "text") == ["le chat", "la <b>"]
