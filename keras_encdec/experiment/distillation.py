@@ -282,7 +282,10 @@ def _training_stages(
     def training(
         name: str, model_dir: pathlib.Path, config: TrainingConfig, inputs: Mapping[str, pathlib.Path]
     ) -> Stage:
-        settings = {"config": config.to_dict(), "data": data}
+        if config.initial_model:
+            # As an input, so that its content counts, and not its path, which for a remote model is a new copy's.
+            inputs = {"initial_model": model_path(config.initial_model), **inputs}
+        settings = {"config": {**config.to_dict(), "initial_model": None}, "data": data}
         return Stage(name, stage_functions.train_model, inputs, {"model_dir": model_dir}, settings)
 
     if options.students == 1:

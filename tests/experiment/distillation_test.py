@@ -146,15 +146,17 @@ def test_a_student_learns_several_translations_of_each_sentence(keep, teachers, 
 @pytest.mark.usefixtures("eager", "uncompiled")
 def test_a_student_may_begin_with_the_weights_of_the_first_teacher(teachers, texts, tmp_path):
     training = {**TRAINING, "learning_rate": 0.0}
-    result = distill(
-        teachers, output=tmp_path / "out", num_beams=2, updates=1, from_teacher=True, training=training, **texts
-    )
+    settings = {"num_beams": 2, "updates": 1, "from_teacher": True, "training": training}
+    result = distill(teachers, output=tmp_path / "out", **settings, **texts)
+    copies = [shutil.copytree(teacher, tmp_path / teacher.name) for teacher in teachers]
+    again = distill(copies, output=tmp_path / "out", **settings, **texts)
+    assert not any(stage.was_run for stage in again.stages)
     teacher, student = (ModelDirectory.load(path).model for path in (teachers[0], result.student))
     assert student.config.to_dict() == teacher.config.to_dict()
     for mine, its in zip(student.get_weights(), teacher.get_weights(), strict=True):
         np.testing.assert_array_equal(mine, its)
-    settings = TrainingConfig.from_preset(result.student / "settings.toml")
-    assert (settings.schedule, settings.warmup_updates) == ("cosine", 100)
+    trained = TrainingConfig.from_preset(result.student / "settings.toml")
+    assert (trained.schedule, trained.warmup_updates) == ("cosine", 100)
 
 
 @pytest.mark.usefixtures("eager", "uncompiled")
