@@ -25,7 +25,7 @@ from keras_encdec.formats.feature_weights import DECODER_FEATURES
 from keras_encdec.formats.nbest_line import parse_features, parse_nbest_line
 from keras_encdec.formats.record_reader import MalformedLine
 from keras_encdec.model_config import model_path, resolved_or_packaged
-from keras_encdec.runtime.files import check_path, is_file, is_url, resolved
+from keras_encdec.runtime.files import absolute, check_path, is_file, is_url, resolved
 from keras_encdec.runtime.input_lines import unequal_lines
 from keras_encdec.runtime.settings_files import check_exists, read_toml
 from keras_encdec.trainers.training_config import TrainingConfig
@@ -198,11 +198,12 @@ class _Reader:
         except ConfigurationError as error:
             raise self._error(f"{error} in [{name}]") from None
 
+    # Absolute paths, as some are settings of stages, which must be the same when started in another folder.
     def _resolved(self, path: str) -> str:
-        return resolved(self._path, path)
+        return resolved(absolute(self._path), path)
 
     def _resolved_model(self, path: str) -> str:
-        return resolved_or_packaged(self._path, path)
+        return resolved_or_packaged(absolute(self._path), path)
 
     def _table(self, name: str, values: object) -> Mapping[str, object]:
         if not isinstance(values, dict):

@@ -330,6 +330,15 @@ def test_the_initial_model_and_validation_pairs_are_inputs_of_training(load, tmp
     assert training.key() != before
 
 
+def test_the_settings_are_the_same_from_every_folder(load, tmp_path, monkeypatch):
+    (tmp_path / "initial").mkdir()
+    text = DATA + TEXT + LISTS + RNN.replace("updates = 2", 'updates = 2, initial_model = "initial"') + ROWS
+    expected = load(text)
+    for folder, file in ((tmp_path, "experiment.toml"), (tmp_path.parent, f"{tmp_path.name}/experiment.toml")):
+        monkeypatch.chdir(folder)
+        assert load_experiment(file) == expected
+
+
 def test_a_missing_configuration_is_an_error(tmp_path):
     with pytest.raises(InputError, match="none.toml: found no such file, expected an experiment in TOML, or one of"):
         load_experiment(tmp_path / "none.toml")
