@@ -102,7 +102,7 @@ class RayActors:
 
     def _actors_that_fit(self, resources: dict[str, float]) -> int:
         fitting = [
-            int(resources.get(name, 0) // needed)
+            int(resources.get(name, 0) / needed + 1e-9)  # 1 // 0.2 is 4
             for name, needed in (("CPU", self._num_cpus), ("GPU", self._num_gpus))
             if needed
         ]

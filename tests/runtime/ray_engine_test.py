@@ -112,6 +112,11 @@ def test_a_missing_cluster_or_gpu_is_named(cluster):
         list(RayActors(None, cluster.address, num_gpus=1).run(Uppercase("deaths"), shards()))
 
 
+@pytest.mark.parametrize("needed, fitting", [(0.1, 10), (0.2, 5), (0.25, 4), (0.3, 3)])
+def test_as_many_workers_share_a_gpu_as_fit(needed, fitting):
+    assert RayActors(num_cpus=0, num_gpus=needed)._actors_that_fit({"CPU": 4.0, "GPU": 1.0}) == fitting
+
+
 def test_a_python_that_ray_cannot_start_is_reported(monkeypatch):
     monkeypatch.setattr(sys, "executable", "/my files/python")
     with pytest.raises(InputError, match=r"^found Python at /my files/python, expected a path without spaces"):
