@@ -25,7 +25,8 @@ def figures(results: dict) -> dict[tuple, Figure]:
     found = {}
     for dtype, limits in results["limits"].items():
         for library, rate in limits.items():
-            found["matrix products", "", dtype, library] = Figure(rate, None)
+            if rate:  # 0 if the library crashed
+                found["matrix products", "", dtype, library] = Figure(rate, None)
     for row in results["rows"]:
         rates = row.get("repeated", [])
         spread = (max(rates) - min(rates)) / row["pairs_per_second"] if len(rates) > 1 else None

@@ -113,6 +113,12 @@ def test_changes_larger_than_the_noise_are_reported(moved):
     ]
 
 
+def test_products_that_crashed_are_left_out(moved):
+    crashed = results((99, 100, 101), 100)
+    crashed["limits"] = {**crashed["limits"], "bfloat16": {"tensorflow": 0.0}}
+    assert moved(crashed, crashed, 0.1) == []
+
+
 def test_differences_between_the_runs_are_reported(moved):
     new = results((99, 100, 101), 100, machine={"cores": 4})
     del new["rows"][1]
