@@ -63,12 +63,13 @@ def main():
         print(f"{'backend':12}{'command':10}{'checkout':10}{'cpu s':>8}{'wall s':>8}{'first cpu s':>13}")
         for backend in flags.backends.split(","):
             environment = {key: value for key, value in os.environ.items() if not key.startswith("JAX_")}
-            environment |= {"KERAS_BACKEND": backend, "XDG_CACHE_HOME": str(folder / "cache")}
+            environment["KERAS_BACKEND"] = backend
             for command in COMMANDS:
                 runs = {label: [] for label in checkouts}
                 for _ in range(flags.repeats + 1):
                     for label, checkout in checkouts.items():
-                        runs[label].append(measured(checkout, command, folder, environment))
+                        cache = {"XDG_CACHE_HOME": str(folder / f"cache of {label}")}
+                        runs[label].append(measured(checkout, command, folder, environment | cache))
                 for label, (first, *others) in runs.items():
                     cpu, wall = map(statistics.median, zip(*others, strict=True))
                     print(f"{backend:12}{command:10}{label:10}{cpu:8.2f}{wall:8.2f}{first[0]:13.2f}", flush=True)

@@ -77,7 +77,8 @@ def measured(call, pairs, batch, in_flight, seconds):
 
     start = time.perf_counter()
     with ThreadPoolExecutor(in_flight) as executor:
-        taken = sum(executor.map(work, range(0, len(requests), max(1, len(requests) // in_flight))), [])
+        places = [len(requests) * thread // in_flight for thread in range(in_flight)]
+        taken = sum(executor.map(work, places), [])
     elapsed = time.perf_counter() - start
     return np.median(taken) * 1e3, np.quantile(taken, 0.99) * 1e3, len(taken) * batch / elapsed
 
