@@ -195,8 +195,9 @@ def _space(job: ShardedJob, folder: ShardFolder, first: Shard, inputs: Sequence[
     free = "an object store does not say how much is free."
     if not is_url(folder.path):
         free = f"{shutil.disk_usage(folder.path).free / 1e6:,.0f} MB are free."
-    read, total = sum(lines.size_done for lines in inputs), sum(lines.size for lines in inputs)
-    if not total:  # a pipe
+    files = [lines for lines in inputs if lines.size]  # without pipes
+    read, total = sum(lines.size_done for lines in files), sum(lines.size for lines in files)
+    if not total:
         return f"{folder.path} keeps the shards; {free}"
     size = sum(len(part.data) for part in first.parts) + job.added_bytes * first.lines
     share = GZIP_SHARE if f"{job.outputs[0]}".endswith(".gz") else 1.0

@@ -1,6 +1,8 @@
 """Tests of the engines: every shard is processed once, whatever dies."""
 
+import os
 import pathlib
+import threading
 import warnings
 
 import pytest
@@ -10,7 +12,8 @@ from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.runtime.engines import LocalProcesses, ThisProcess
 from keras_encdec.runtime.progress import CountedWork, Progress
 from keras_encdec.runtime.shard_folder import ShardFolder
-from keras_encdec.runtime.sharded_job import do_missing
+from keras_encdec.runtime.sharded_job import ShardedJob, do_missing, run_in_shards
+from keras_encdec.runtime.shards import ShardResult
 
 ENGINES = [ThisProcess(), LocalProcesses(1), LocalProcesses(3)]
 
@@ -105,3 +108,22 @@ def test_a_warning_of_all_processes_is_shown_once(tmp_path, monkeypatch, capfd):
         assert len(list(LocalProcesses(2).run(opener, shards(WORDS * 5)))) == 30
     assert [(str(each.message), each.category) for each in caught] == [("found another language", EncdecWarning)]
     assert "found another language" not in capfd.readouterr().err
+
+
+def test_the_disk_space_is_estimated_from_the_files_if_one_input_is_a_pipe(tmp_path):
+    class Copying:
+        def run(self, opener, shards):
+            return ((shard, ShardResult((shard.parts[0].data,), {})) for shard in shards)
+
+    source, target, pipe = (tmp_path / name for name in ("source", "target", "pipe"))
+    for path in (source, target):
+        path.write_text(("word " * 1000 + "\n") * 800)
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(target.read_bytes()))
+    writer.start()
+    said = []
+    for other in (target, pipe):
+        job = ShardedJob("scoring", [source, other], [tmp_path / "output"], {}, 100)
+        run_in_shards(job, Copying(), None, show=lambda sentence: said.append(sentence.partition(";")[0]))
+    writer.join()
+    assert "will need about" in said[0] and said[0] == said[1]
