@@ -159,23 +159,28 @@ class _SameProcess(Executor):
         return future
 
 
+# Two threads may each replace a process that has died.
+_tracker_lock = threading.Lock()
+
+
 def _start_quiet_tracker() -> None:
     """Starts the resource tracker so that it removes semaphores of killed processes without a warning.
 
     The tracker itself ignores only two of the signals that a terminal sends to all processes. If another one ended it,
     this process would print a traceback for each of its semaphores.
     """
-    before = os.environ.get("PYTHONWARNINGS")
-    os.environ["PYTHONWARNINGS"] = "ignore"
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # which the tracker inherits
-    try:
-        resource_tracker.ensure_running()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        if before is None:
-            del os.environ["PYTHONWARNINGS"]
-        else:
-            os.environ["PYTHONWARNINGS"] = before
+    with _tracker_lock:
+        before = os.environ.get("PYTHONWARNINGS")
+        os.environ["PYTHONWARNINGS"] = "ignore"
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # which the tracker inherits
+        try:
+            resource_tracker.ensure_running()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            if before is None:
+                del os.environ["PYTHONWARNINGS"]
+            else:
+                os.environ["PYTHONWARNINGS"] = before
 
 
 def _start_worker(ending: Connection, begin: Callable[..., object] | None, arguments: tuple[object, ...]) -> None:

@@ -4,13 +4,15 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import resource_tracker
 
 import pytest
 
 from keras_encdec.errors import InputError
 from keras_encdec.runtime import control_groups
-from keras_encdec.runtime.workers import available_processors, in_order, processes, threads
+from keras_encdec.runtime.workers import available_processors, child_processes, in_order, processes, threads
 
 WITH_KILLED_TRACKER = """
 import os, signal
@@ -132,3 +134,16 @@ def test_nothing_is_printed_where_pythons_resource_tracker_was_killed():
 def test_signals_of_a_terminal_do_not_end_pythons_resource_tracker():
     done = subprocess.run([sys.executable, "-c", WITH_SIGNALLED_TRACKER], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
+
+
+def test_threads_that_start_processes_at_the_same_time_leave_the_environment_as_it_was(monkeypatch):
+    monkeypatch.delenv("PYTHONWARNINGS", raising=False)
+    monkeypatch.setattr(resource_tracker, "ensure_running", lambda: time.sleep(0.1))
+
+    def start(number):
+        with child_processes(1):
+            return number
+
+    with threads(2) as executor:
+        assert list(executor.map(start, range(2))) == [0, 1]
+    assert "PYTHONWARNINGS" not in os.environ
