@@ -235,7 +235,8 @@ def probe_backend(backend: str) -> BackendProbe:
     except OSError as error:
         output, failure = b"", f"its process did not start: {error.strerror}"
     found: dict[str, Any] = {"seconds": None, "devices": (), "gflops": {}, "problem": None}
-    for line in output[: output.rfind(b"\n") + 1].splitlines():  # a crash may cut off the last one
+    # A crash may cut off the last line, and Python's start (sitecustomize) may print others.
+    for line in re.findall(rb'^\[".*\n', output, re.MULTILINE):
         name, value = json.loads(line)
         found |= {name: {**found["gflops"], **value} if name == "gflops" else value}
     problem = found["problem"] or (failure and _problem(backend, failure, found["seconds"] is not None))

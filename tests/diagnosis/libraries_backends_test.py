@@ -69,6 +69,12 @@ def test_findings_before_a_crash_are_kept(library, monkeypatch):
     assert "The backend jax works, but fails to compute (signal 6 ended it); " in probe.problems[0]
 
 
+def test_what_python_prints_at_its_start_is_no_finding(monkeypatch):
+    monkeypatch.setattr(libraries, "_START", "print('modules loaded'); print('[\"seconds\", 2.5]')")
+    probe = probe_backend("jax")
+    assert (probe.seconds, probe.problems) == (2.5, ())
+
+
 def test_a_backend_that_hangs_is_ended(monkeypatch):
     monkeypatch.setattr(libraries, "_START", "import time; time.sleep(60)")
     monkeypatch.setattr(libraries, "_TIMEOUT", 0.2)
