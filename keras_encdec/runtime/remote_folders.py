@@ -89,6 +89,7 @@ class StagedFolder:
             self._send(self._opened())
         except InputError as error:
             kept = self._path.rename(f"{self._path.parent}-kept")  # the temporary folder is about to be removed
+            self._uploaded.clear()  # or the upload at the end of the block would remove these files from the store
             # Not the error's own remedy, to run the command again: that would not use the files that are kept.
             remedy = f"copy the files to {self._url}: they are kept in {os.fspath(kept)!r}"
             raise InputError(error.found, error.expected, remedy, error.path) from error

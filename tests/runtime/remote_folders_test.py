@@ -82,6 +82,21 @@ def test_an_incomplete_copy_is_named(monkeypatch):
         local_copy("memory://short/folder")
 
 
+def test_an_upload_after_a_failed_one_removes_nothing_from_the_store(monkeypatch):
+    def refuse(output):
+        raise InputError("found no network")
+
+    staged = StagedFolder("memory://refused/folder", after_errors=True)
+    with pytest.raises(InputError, match="found no network"), staged as folder:
+        (folder / "a").write_bytes(TEXT)
+        staged.upload()
+        (folder / "b").write_bytes(TEXT)
+        with monkeypatch.context() as patch:
+            patch.setattr(remote.RemoteOutput, "commit", refuse)
+            staged.upload()
+    assert list(remote.remote_sizes("memory://refused/folder")) == ["a"]
+
+
 def test_a_file_is_not_a_folder():
     with StagedFolder("memory://one/folder") as folder:
         (folder / "a").write_bytes(TEXT)
