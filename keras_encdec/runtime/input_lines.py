@@ -41,7 +41,7 @@ _UTF16_NAMES = {1: "utf-16", 2: "utf-16le", 3: "utf-16be"}
 
 
 def _check_compression(start: bytes, path: FilePath) -> None:
-    """Raises InputError if a file begins as a program other than gzip writes it."""
+    """Raises InputError if a file begins with the signature of a compression other than gzip."""
     for magic, (program, command) in _OTHER_COMPRESSION.items():
         if start.startswith(magic):
             found, remedy = f"found a file that {program} compressed", f"decompress it first: {command} FILE"

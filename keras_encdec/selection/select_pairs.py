@@ -280,7 +280,7 @@ def _score_line(record: Record, values: np.ndarray) -> bytes:
 
 
 def _selected(scores: np.ndarray, num_pairs: int, options: SelectionOptions) -> np.ndarray:
-    """Returns which pairs are selected. `share` is one of `num_pairs`, without malformed pairs and duplicates."""
+    """Returns which pairs are selected. `share` refers to `num_pairs`, without malformed pairs and duplicates."""
     has_score = scores > -np.inf
     if options.threshold is not None:
         return has_score & (scores >= options.threshold)
