@@ -46,7 +46,9 @@ def main():
                     work = "greedy" if beam == 1 else f"beam {beam}"
                     compare(work, prepared, options.backends, "decode", given, same, candidates=options.candidates)
             if "score" in options.works:
-                compare("score", prepared, options.backends, "score", ("--dtype", options.dtype), difference)
+                given = "--dtype", options.dtype
+                candidates = options.candidates
+                compare("score", prepared, options.backends, "score", given, difference, candidates=candidates)
                 print(f"{made['shared']:.2f} target tokens of the n-best list per distinct prefix", flush=True)
 
 

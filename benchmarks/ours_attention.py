@@ -83,9 +83,13 @@ def score(options, workload):
     """Scores an n-best list twice: the first time compiles."""
     keep_freed_memory()  # as encdec-score does
     scorer, pairs = Scorer(prepared_model(workload), options.dtype), workload.pairs[: options.pairs]
+    words = {}
+    if options.candidates:
+        of_source = dict(zip(map(tuple, workload.sources), workload.candidates(options.candidates), strict=True))
+        words["candidates"] = [of_source[tuple(source)] for source, _ in pairs]
     for _ in range(2):
         start = time.perf_counter()
-        found = scorer.score(pairs)
+        found = scorer.score(pairs, **words)
         seconds = time.perf_counter() - start
     report(rate=len(pairs) / seconds, found=found.tolist())
 

@@ -19,7 +19,8 @@ from keras_encdec.data.batches import length_batches, pad
 from keras_encdec.data.rare_word_batches import local_sources
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.layers.initializers import checked_size
-from keras_encdec.text.vocabulary import END, FIRST_WORD, PADDING
+from keras_encdec.text.lexical_shortlist import candidate_lists, with_special_ids
+from keras_encdec.text.vocabulary import END, PADDING
 
 Value = TypeVar("Value")
 
@@ -140,7 +141,7 @@ class SearchBatches:
             unpadded,
             [target_limit(len(source) - 1, max_length_factor, max_length) for source in unpadded],
             range(first, first + len(unpadded)),
-            None if candidates is None else _candidate_lists(candidates, len(unpadded), self._target_ids),
+            None if candidates is None else candidate_lists(candidates, len(unpadded), self._target_ids),
             spellings,
         )
 
@@ -237,32 +238,6 @@ def _unpadded(source: Sequence[int] | np.ndarray, ids: int) -> list[int]:
     if not 0 <= min(source) <= max(source) < ids:
         raise ValueError(f"found the source {source}, expected ids from 1 to {ids - 1}")
     return source
-
-
-def _candidate_lists(candidates: Sequence[np.ndarray], sources: int, ids: int) -> list[np.ndarray]:
-    """Checks the candidates of each source, and adds the special ids."""
-    if len(candidates) != sources:
-        plural = "" if sources == 1 else "s"
-        raise ValueError(
-            f"found {len(candidates)} lists of candidates for {sources} source{plural}, expected one list for each "
-            "source"
-        )
-    lists = [np.asarray(words, np.int64).reshape(-1) for words in candidates]
-    for words in lists:
-        if words.size and not 0 <= words.min() <= words.max() < ids:
-            raise ValueError(f"found the candidates {words.min()} to {words.max()}, expected ids from 0 to {ids - 1}")
-    return [with_special_ids(words) for words in lists]
-
-
-def with_special_ids(words: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Returns distinct ids in ascending order, after those of padding, the unknown word and the end of sequence.
-
-    Samplers use these ids as constants, so they have the same numbers among the candidates.
-    """
-    special, words = np.arange(FIRST_WORD), np.asarray(words)
-    if len(words) and words[0] >= FIRST_WORD and (words[1:] > words[:-1]).all():  # sorted already
-        return np.concatenate([special, words], dtype=np.int32)
-    return np.union1d(special, words).astype(np.int32)
 
 
 def sharing_groups(sources: int) -> int:

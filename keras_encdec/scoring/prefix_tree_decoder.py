@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import keras
@@ -32,6 +32,8 @@ class PrefixTreeDecoder(keras.layers.Layer):
         careful: bool. Defaults to `False`.
         with_attention: bool. Whether to return the attention, too. The decoder must have attention then. Defaults to
             `False`.
+        with_logits: bool. Whether to return logits and their log-sum-exps; else, the features of the output layer, for
+            `CandidateSums`. Defaults to `True`.
 
     Call arguments:
         previous: int32 tensor `(batches, size)`, the last word of each target prefix, 0 for an empty prefix. Each
@@ -46,17 +48,21 @@ class PrefixTreeDecoder(keras.layers.Layer):
 
     Returns:
         float32 tensor `(3, batches * size)`. For each target prefix, in nats: the logit of its last word after its
-        parent, the logit of the end of sequence after it, and the log-sum-exp of all logits after it. With attention, a
+        parent, the logit of the end of sequence after it, and the log-sum-exp of all logits after it. Without logits,
+        the features after each prefix, `(batches * size, feature_width)`, take the place of these. With attention, a
         tuple of this tensor and the weights by which the word after each prefix is predicted, `(batches * size,
         source_time)`. With `spelled_slots`, the last item of the tuple is the first states of the speller, float32
         `(words, speller.units)`.
     """
 
-    def __init__(self, decoder: Decoder, careful: bool = False, with_attention: bool = False) -> None:
+    def __init__(
+        self, decoder: Decoder, careful: bool = False, with_attention: bool = False, with_logits: bool = True
+    ) -> None:
         super().__init__(name="prefix_tree_decoder", dtype=decoder.dtype_policy)
         self.decoder = decoder
         self.careful = careful
         self.with_attention = with_attention
+        self.with_logits = with_logits
         self.built = True
 
     def call(
@@ -76,7 +82,10 @@ class PrefixTreeDecoder(keras.layers.Layer):
         # state: these are the first rows of the tables.
         roots = next((table.shape[0] for table in state.values()), 0)
         features, totals, tables = self._tables(previous, parents, sources, batches, state, roots, memory, word_tables)
-        results = ops.stack([*self._logits(previous, parents, batches, features), totals])
+        results = features
+        if self.with_logits:
+            logits = prefix_logits(*self._output_weights(), previous, parents, batches, features)
+            results = ops.stack([*logits, totals])
         outputs = [results, *([tables["attention"][roots:]] if self.with_attention else [])]
         if spelled_slots is not None:
             rows = {name: take_rows(table, spelled_slots + roots) for name, table in tables.items()}
@@ -101,8 +110,8 @@ class PrefixTreeDecoder(keras.layers.Layer):
             tuple: the features `(slots, width)`, the log-sum-exp of the logits `(slots,)`, and the states, after
             `roots` rows of first states.
         """
-        matrix, bias = map(ops.convert_to_tensor, self.decoder.output_weights)
-        total = log_sum_exp(matrix, bias, self.careful)
+        matrix, bias = self._output_weights()
+        total = log_sum_exp(matrix, bias, self.careful) if self.with_logits else None
         size = previous.shape[1]
         slots = previous.shape[0] * size
 
@@ -112,9 +121,11 @@ class PrefixTreeDecoder(keras.layers.Layer):
             state = {name: take_rows(table, rows) for name, table in states.items()}
             with looking_up(self.decoder, tables_of(word_tables, 0, "decoder")):
                 features, state = self.decoder.step(previous[batch], state, memory, source)
+            if total is not None:
+                totals = store_rows(totals, batch * size, total(ops.cast(features, matrix.dtype)))
             return (
                 store_rows(features_table, batch * size, features),
-                store_rows(totals, batch * size, total(ops.cast(features, matrix.dtype))),
+                totals,
                 {name: store_rows(table, roots + batch * size, state[name]) for name, table in states.items()},
             )
 
@@ -126,29 +137,42 @@ class PrefixTreeDecoder(keras.layers.Layer):
         tables: tuple[Tensor, Tensor, State] = counted_loop(body, batches, features, totals, states)
         return tables
 
-    def _logits(self, previous: Tensor, parents: Tensor, batches: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Computes the logit of the last word of each prefix after its parent, and of the end of sequence after it.
-
-        This is done after the loop over the states: a loop copies a table that it both reads and writes in each
-        iteration.
-        """
+    def _output_weights(self) -> tuple[Tensor, Tensor]:
         matrix, bias = map(ops.convert_to_tensor, self.decoder.output_weights)
-        output, bias = ops.cast(ops.transpose(matrix), "float32"), ops.cast(bias, "float32")
-        size = previous.shape[1]
-        in_batches = ops.reshape(features, (-1, size, features.shape[-1]))
-
-        def body(batch: Tensor, into: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
-            words, before = previous[batch], take_rows(features, ops.maximum(parents[batch], 0))
-            new = word_logits(before, take_rows(output, words), ops.take(bias, words), matrix.dtype)
-            end = word_logits(in_batches[batch], output[END], bias[END], matrix.dtype)
-            return store_rows(into, batch * size, new), store_rows(ends, batch * size, end)
-
-        zeros = ops.zeros(features.shape[:1], "float32")
-        into, ends = counted_loop(body, batches, zeros, ops.zeros_like(zeros))
-        return into, ends
+        return matrix, bias
 
     def _in_dtypes(self, tensors: dict[str, Tensor], specs: dict[str, TensorSpec]) -> dict[str, Tensor]:
         return {name: ops.cast(tensors[name], spec.dtype or self.compute_dtype) for name, spec in specs.items()}
+
+
+def prefix_logits(
+    matrix: Tensor, bias: Tensor, previous: Tensor, parents: Tensor, batches: Tensor, features: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Computes the logit of the last word of each prefix after its parent, and of the end of sequence after it.
+
+    This is done after the loop over the states: a loop copies a table that it both reads and writes in each iteration.
+
+    Args:
+        matrix, bias: the output weights.
+        previous, parents, batches: see `PrefixTreeDecoder`.
+        features: float32 tensor `(slots, width)`, the features after each prefix.
+
+    Returns:
+        tuple of two float32 tensors `(slots,)`.
+    """
+    output, bias = ops.cast(ops.transpose(matrix), "float32"), ops.cast(bias, "float32")
+    size = previous.shape[1]
+    in_batches = ops.reshape(features, (-1, size, features.shape[-1]))
+
+    def body(batch: Tensor, into: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
+        words, before = previous[batch], take_rows(features, ops.maximum(parents[batch], 0))
+        new = word_logits(before, take_rows(output, words), ops.take(bias, words), matrix.dtype)
+        end = word_logits(in_batches[batch], output[END], bias[END], matrix.dtype)
+        return store_rows(into, batch * size, new), store_rows(ends, batch * size, end)
+
+    zeros = ops.zeros(features.shape[:1], "float32")
+    into, ends = counted_loop(body, batches, zeros, ops.zeros_like(zeros))
+    return into, ends
 
 
 @dataclasses.dataclass
@@ -165,6 +189,9 @@ class PairGroup:
         lengths: int array `(n,)`, the length of each target.
         spelling: float array `(n, width)`, ln p of the characters of each target word that is spelled, 0 for all
             others. Defaults to `None`: no word is spelled.
+        candidates: list of int arrays, the ids that may follow in the targets of each source. Defaults to none: all.
+        outside: boolean array `(n, width)`, which target words are not among the candidates of their source, and are
+            therefore added to the sum by which they are divided. Defaults to `None`: none.
     """
 
     sources: np.ndarray
@@ -175,13 +202,34 @@ class PairGroup:
     paths: np.ndarray
     lengths: np.ndarray
     spelling: np.ndarray | None = None
+    candidates: Sequence[np.ndarray] = ()
+    outside: np.ndarray | None = None
+
+    def limit_to(self, candidates: Sequence[np.ndarray], targets: np.ndarray) -> None:
+        """Limits the words that may follow.
+
+        Args:
+            candidates: list of int arrays, the candidates of each pair in ascending order; pairs of a source have the
+                same ones.
+            targets: int array `(n, at least width)`, the ids of the targets, padded with 0.
+        """
+        source = np.ravel(self.inputs[2])[self.paths[:, 0]]
+        _, first = np.unique(source, return_index=True)
+        self.candidates = [candidates[pair] for pair in first]
+        ids = 1 + max(int(targets.max()), *(int(words[-1]) for words in self.candidates))
+        allowed = np.concatenate([words + number * ids for number, words in enumerate(self.candidates)])
+        words = targets[:, : self.paths.shape[1]] + source[:, None] * ids
+        self.outside = allowed[np.minimum(np.searchsorted(allowed, words), len(allowed) - 1)] != words
 
     def log_probs(self, results: np.ndarray) -> np.ndarray:
         """Computes token log-probabilities `(n, width)`, float64, 0 after the end, from the call's results."""
         into, end, total = results.astype(np.float64)
         last = np.arange(self.paths.shape[1]) == self.lengths[:, None] - 1
         after = np.concatenate([self.paths[:, 1:], self.paths[:, :1]], axis=1)
-        log_probs = np.where(last, end[self.paths], into[after]) - total[self.paths]
+        logits, totals = np.where(last, end[self.paths], into[after]), total[self.paths]
+        if self.outside is not None:
+            totals = np.where(self.outside, np.logaddexp(totals, logits), totals)
+        log_probs = logits - totals
         if self.spelling is not None:
             log_probs = log_probs + self.spelling
         return np.where(np.arange(self.paths.shape[1]) < self.lengths[:, None], log_probs, 0.0)

@@ -112,7 +112,8 @@ def score_file(
     """
     options = ScoringOptions.combined(options, values)
     options.check_output(output)
-    check_distinct_files(input, options.source, output, options.moses_ini, options.moses_ini_out, options.alignments)
+    moses_ini = options.moses_ini, options.moses_ini_out
+    check_distinct_files(input, options.source, output, *moses_ini, options.alignments, options.lexical_shortlist)
     models = [model_dir] if reverse_model_dir is None else [model_dir, reverse_model_dir]
     columns = score_columns(pair_format(options.format), options, len(models))
 

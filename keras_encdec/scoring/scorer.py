@@ -21,11 +21,13 @@ from keras_encdec.models.log_probs import SPECIAL_IDS, check_sequences
 from keras_encdec.models.translation_model import ModelInDtype, TranslationModel
 from keras_encdec.models.word_tables import WordTableCache, WordTables
 from keras_encdec.runtime.workers import Item, Result, in_order
+from keras_encdec.scoring.candidate_sums import CandidateSums
 from keras_encdec.scoring.ngram_scorer import NgramScorer
 from keras_encdec.scoring.pair_scorer import NgramCounts
 from keras_encdec.scoring.prefix_tree_decoder import PairGroup, PrefixTreeDecoder, cut_into_groups
 from keras_encdec.scoring.scoring_options import DTYPES
 from keras_encdec.scoring.source_encoder import BatchEncoder, PrefixTreeEncoder, padded_width
+from keras_encdec.text.lexical_shortlist import candidate_lists
 from keras_encdec.text.vocabulary import END, UNKNOWN
 
 # A group of pairs has at most `SLOTS` states. The states take at most `BYTES` bytes, and so does the sources' memory.
@@ -34,6 +36,8 @@ SLOTS, BYTES = 1 << 15, 1 << 28
 AREA = 1 << 22
 
 Pair = tuple[Sequence[int], Sequence[int]]
+# The ids that may follow in the target of each pair; `None`: all.
+Candidates = Sequence[np.ndarray] | None
 # Maximum number of words that are spelled in one call.
 SPELLED_TOGETHER = 1024
 # Calls for fewer words are padded to this number, so that few shapes are compiled.
@@ -91,6 +95,11 @@ class Scorer:
             for careful in (False, True)
             for attention in (False, True)
         }
+        self._feature_decoders = {
+            attention: compiled_call(PrefixTreeDecoder(decoder, with_attention=attention, with_logits=False))
+            for attention in (False, True)
+        }
+        self._candidate_sums = CandidateSums(decoder)
         self.has_attention = decoder.has_attention
         self._speller = None if decoder.speller is None else compiled_call(decoder.speller)
         self._safe_sums = SafeSums()
@@ -114,32 +123,47 @@ class Scorer:
         """The numbers of n-grams scored so far and of distinct ones; `None` for a model without limited context."""
         return self._ngrams.counts if self._ngrams else None
 
-    def score(self, pairs: Sequence[Pair], spellings: PairSpellings | None = None) -> np.ndarray:
+    def score(
+        self,
+        pairs: Sequence[Pair],
+        spellings: PairSpellings | None = None,
+        candidates: Candidates = None,
+    ) -> np.ndarray:
         """Computes log p(y | x) of each pair, including the end of sequence, without length normalization.
 
         Args:
             pairs: list of `(source ids, target ids)`, sequences of int closed by the end of sequence.
             spellings: PairSpellings, for a model with characters. Defaults to `None`: there are no rare words.
+            candidates: list of int arrays, the ids among which the probabilities of the words of each pair are shared,
+                in addition to the special ids and the word itself, see `LexicalShortlist`. A score is then an upper
+                bound of that with all words. Pairs share states only if their candidates are equal, too. Defaults to
+                `None`: all ids.
 
         Returns:
             float64 array `(n,)`, nats.
 
         Raises:
             ValueError: for an item that is not a pair of sequences, for a sequence that is not closed by the end of
-                sequence or has ids outside the model's vocabulary, and for other `spellings` than PairSpellings, such
-                as the targets as a second array.
+                sequence or has ids outside the model's vocabulary, for other `spellings` than PairSpellings, such
+                as the targets as a second array, for candidates that are not ids of the model, and for candidates of a
+                model without a source.
         """
         scores = np.empty(len(pairs))
-        for indices, log_probs, _ in self._log_probs(pairs, spellings):
+        for indices, log_probs, _ in self._log_probs(pairs, spellings, candidates):
             scores[indices] = log_probs.sum(axis=1)
         return scores
 
-    def token_scores(self, pairs: Sequence[Pair], spellings: PairSpellings | None = None) -> list[np.ndarray]:
+    def token_scores(
+        self,
+        pairs: Sequence[Pair],
+        spellings: PairSpellings | None = None,
+        candidates: Candidates = None,
+    ) -> list[np.ndarray]:
         """Computes log p(y_t | y_<t, x) of each target token of each pair, the end of sequence last.
 
         Args:
             pairs: list of `(source ids, target ids)`, sequences of int closed by the end of sequence.
-            spellings: see `score`.
+            spellings, candidates: see `score`.
 
         Returns:
             list of n float64 arrays, each as long as its target, nats.
@@ -148,19 +172,19 @@ class Scorer:
             ValueError: see `score`.
         """
         tokens = [np.empty(0)] * len(pairs)
-        for indices, log_probs, lengths in self._log_probs(pairs, spellings):
+        for indices, log_probs, lengths in self._log_probs(pairs, spellings, candidates):
             for index, row, length in zip(indices, log_probs, lengths, strict=True):
                 tokens[index] = row[:length]
         return tokens
 
     def token_scores_with_attention(
-        self, pairs: Sequence[Pair], spellings: PairSpellings | None = None
+        self, pairs: Sequence[Pair], spellings: PairSpellings | None = None, candidates: Candidates = None
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Computes the token scores, and the attention weights by which each target token was predicted.
 
         Args:
             pairs: list of `(source ids, target ids)`, sequences of int closed by the end of sequence.
-            spellings: see `score`.
+            spellings, candidates: see `score`.
 
         Returns:
             tuple: the results of `token_scores`, and a list of n float32 arrays `(target tokens, source tokens)`, the
@@ -172,7 +196,7 @@ class Scorer:
         if not self.has_attention:
             raise ValueError("found a model without attention, expected a model with attention")
         tokens, attention = [np.empty(0)] * len(pairs), [np.empty((0, 0))] * len(pairs)
-        for indices, group, (results, weights) in self._scored(pairs, spellings, with_attention=True):
+        for indices, group, (results, weights) in self._scored(pairs, spellings, candidates, with_attention=True):
             rows = zip(indices, group.log_probs(results), group.paths, group.lengths, strict=True)
             for index, row, path, length in rows:
                 tokens[index] = row[:length]
@@ -180,14 +204,14 @@ class Scorer:
         return tokens, attention
 
     def _log_probs(
-        self, pairs: Sequence[Pair], spellings: PairSpellings | None
+        self, pairs: Sequence[Pair], spellings: PairSpellings | None, candidates: Candidates
     ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Yields indices of pairs, their token log-probabilities (0 after the end) and the lengths of their targets."""
         if not self._ngrams:
-            for indices, group, [results] in self._scored(pairs, spellings):
+            for indices, group, [results] in self._scored(pairs, spellings, candidates):
                 yield indices, group.log_probs(results), group.lengths
             return
-        _check_pairs(pairs)
+        self._check(pairs, candidates)
         self._computed.update()
         targets = [target for _, target in pairs]
         for indices in _cut([(target,) for target in targets]):
@@ -199,37 +223,58 @@ class Scorer:
         return in_order(self._executor, function, items, self._workers)
 
     def _scored(
-        self, pairs: Sequence[Pair], spellings: PairSpellings | None, with_attention: bool = False
+        self,
+        pairs: Sequence[Pair],
+        spellings: PairSpellings | None,
+        candidates: Candidates,
+        with_attention: bool = False,
     ) -> Iterator[tuple[np.ndarray, PairGroup, list[np.ndarray]]]:
         """Yields indices of pairs, their group, and what `PrefixTreeDecoder` returns for it: one array or two."""
         if not isinstance(spellings, PairSpellings | None):
             found = f"found the spellings {reprlib.repr(spellings)}, expected PairSpellings"
             raise ValueError(f"{found}; the pairs are a single list of (source ids, target ids)")
-        _check_pairs(pairs)
+        self._check(pairs, candidates)
         self._computed.update()
         spellings = spellings or PairSpellings()
         tables = self._word_tables.tables(itertools.chain.from_iterable(pairs))
         decode = functools.partial(self._decoded, with_attention, spellings, tables)
-        yield from self._in_order(decode, self._groups(pairs, spellings))
+        yield from self._in_order(decode, self._groups(pairs, spellings, candidates))
+
+    def _check(self, pairs: Sequence[Pair], candidates: Candidates) -> None:
+        """Raises ValueError unless each item is two sequences; of three, the last would not be read."""
+        for pair in pairs:
+            if not hasattr(pair, "__len__") or len(pair) != 2 or not all(map(_is_sequence_of_ids, pair)):
+                found = f"found {reprlib.repr(pair)} in place of a pair"
+                raise ValueError(f"{found}, expected (source ids, target ids); TextScorer scores words")
+        if candidates is not None and not self.model.has_source:
+            raise ValueError("found candidates with a language model, which has no source, expected none")
 
     def _groups(
-        self, pairs: Sequence[Pair], spellings: PairSpellings
+        self, pairs: Sequence[Pair], spellings: PairSpellings, candidates: Candidates
     ) -> Iterator[tuple[np.ndarray, PairGroup, np.ndarray]]:
         """Yields indices of pairs, the group of these pairs, and their targets with the ids of rare words."""
         rare_words = [0 if table is None else len(table) for table in spellings]
+        target_ids = self.model.target_words + SPECIAL_IDS
+        lists = None if candidates is None else candidate_lists(candidates, len(pairs), target_ids, "pair")
         if not self.model.has_source:
             pairs = [((END,), target) for _, target in pairs]
         for indices in _cut(pairs):
             numbers, source_of_pair = {}, np.empty(len(indices), np.int64)
             for i, index in enumerate(indices):
-                source_of_pair[i] = numbers.setdefault(tuple(pairs[index][0]), len(numbers))
-            sources, targets = _padded(list(numbers)), _padded([pairs[index][1] for index in indices])
+                # Sources that read alike may have different candidates, as those of unknown words.
+                key = tuple(pairs[index][0]), lists[index].tobytes() if lists else b""
+                source_of_pair[i] = numbers.setdefault(key, len(numbers))
+            sources = _padded([source for source, _ in numbers])
+            targets = _padded([pairs[index][1] for index in indices])
             check_sequences("source", *sources, self.model.source_words + SPECIAL_IDS + rare_words[0])
-            check_sequences("target", *targets, self.model.target_words + SPECIAL_IDS + rare_words[1])
+            check_sequences("target", *targets, target_ids + rare_words[1])
             # The decoder predicts and reads the unknown word for any rare word: they share a prefix.
             rows, lengths = targets
-            known = np.where(rows >= self.model.target_words + SPECIAL_IDS, UNKNOWN, rows)
+            known = np.where(rows >= target_ids, UNKNOWN, rows)
             for group in cut_into_groups(*sources, source_of_pair, known, lengths, self._room):
+                if lists:
+                    pairs_of_group = [lists[index] for index in indices[group.pairs]]
+                    group.limit_to(pairs_of_group, known[group.pairs])
                 yield indices[group.pairs], group, rows[group.pairs]
 
     def _room(self, longest: int) -> tuple[int, int]:
@@ -258,25 +303,22 @@ class Scorer:
         if self._speller is not None and spellings.target is not None:
             first_rare = self.model.target_words + SPECIAL_IDS
             rare = RareTargets(targets, group.paths, first_rare, self._speller, spellings.target)
-        further = [rare.slots] if rare else []
+        inputs = [*group.inputs, state, memory, tables, *([rare.slots] if rare else [])]
 
         def decode(careful: bool) -> list[np.ndarray]:
-            outputs = self._decoders[careful, with_attention](*group.inputs, state, memory, tables, *further)
+            outputs = self._decoders[careful, with_attention](*inputs)
             return [ops.convert_to_numpy(output) for output in (outputs if with_attention or rare else [outputs])]
 
-        arrays = self._safe_sums(decode, lambda arrays: arrays[0][2, group.paths])
+        if group.candidates:
+            outputs = self._feature_decoders[with_attention](*inputs)
+            features, *others = outputs if with_attention or rare else [outputs]
+            arrays = [self._candidate_sums(features, group), *map(ops.convert_to_numpy, others)]
+        else:
+            arrays = self._safe_sums(decode, lambda arrays: arrays[0][2, group.paths])
         if rare:
             *arrays, first = arrays
             group.spelling = rare.log_probs(first)
         return indices, group, arrays
-
-
-def _check_pairs(pairs: Sequence[Pair]) -> None:
-    """Raises ValueError unless each item is two sequences; of three, the last would not be read."""
-    for pair in pairs:
-        if not hasattr(pair, "__len__") or len(pair) != 2 or not all(map(_is_sequence_of_ids, pair)):
-            found = f"found {reprlib.repr(pair)} in place of a pair"
-            raise ValueError(f"{found}, expected (source ids, target ids); TextScorer scores words")
 
 
 def _is_sequence_of_ids(side: object) -> bool:

@@ -16,6 +16,7 @@ from keras_encdec.task_options import (
     EncodingOption,
     MalformedLinesOption,
     ShardOptions,
+    ShortlistOptions,
     UnknownWordsOption,
 )
 from keras_encdec.trained_model import KnownModel, check_direction
@@ -39,7 +40,13 @@ class ColumnOptions(Configuration):
 
 @dataclasses.dataclass(frozen=True)
 class ScoringOptions(
-    ShardOptions, ColumnOptions, AlignmentOptions, UnknownWordsOption, EncodingOption, MalformedLinesOption
+    ShardOptions,
+    ColumnOptions,
+    AlignmentOptions,
+    ShortlistOptions,
+    UnknownWordsOption,
+    EncodingOption,
+    MalformedLinesOption,
 ):
     """Options of `score_file`.
 
@@ -72,6 +79,13 @@ class ScoringOptions(
         None,
         "N-best list: name of the new feature. A second model's feature has the next number, such as RNN1 after RNN0. "
         "Default: RNN0.",
+    )
+    lexical_shortlist: str | None = hyperparameter(
+        None,
+        "Table of word translations, written by encdec-dictionary --shortlist. To be faster, the probability of a "
+        "target word is then one among translations of the words of the source, the most frequent words and the word "
+        "itself; it is at least that among all words. A reverse model still uses all words.",
+        group="lexical shortlist",
     )
     dtype: str | None = hyperparameter(
         "float32",
@@ -142,11 +156,14 @@ class ScoringOptions(
 
         Raises:
             InputError: for a model of the other direction.
-            ConfigurationError: a ValueError, if alignments are requested from a model without attention.
+            ConfigurationError: a ValueError, if alignments are requested from a model without attention, or a lexical
+                shortlist is given with a language model.
         """
         check_direction(model, False, "--model_dir")
         if reverse_model is not None:
             check_direction(reverse_model, True, "--reverse_model_dir")
+        if self.lexical_shortlist is not None and not len(model.source_vocabulary):
+            raise ConfigurationError("found {lexical_shortlist} with a language model, which has no source; drop it")
         self.check_attention(has_attention)
 
     def scored_moses_ini(

@@ -14,6 +14,7 @@ from keras_encdec.formats import Column, FilePath, InputLines, PairFormat, Recor
 from keras_encdec.formats.plain_text import Sentences, read_sentences
 from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.runtime.files import file_checksum
 from keras_encdec.runtime.progress import Progress
 from keras_encdec.runtime.progress_state import count_errors
 from keras_encdec.runtime.settings_files import Json
@@ -22,11 +23,11 @@ from keras_encdec.runtime.shards import Shard, ShardResult
 from keras_encdec.scoring.pair_scorer import ScoreCounts
 from keras_encdec.scoring.record_scorer import WINDOW_LINES, WINDOWS_AT_ONCE, scored_windows, write_scores
 from keras_encdec.scoring.scoring_options import ScoringOptions, score_columns
-from keras_encdec.scoring.text_scorer import ModelOrPath, TextScorer, open_scorers
+from keras_encdec.scoring.text_scorer import ModelOrPath, TextScorer, prepare_scorers
 from keras_encdec.trained_model import check_direction
 
-# Options about other files, which do not change the scores; `_settings` compares the sentences of a source file.
-FILE_OPTIONS = {"source", "moses_ini", "moses_ini_out", "moses_feature"}
+# Options about other files; `_settings` compares the contents of those that change the scores.
+FILE_OPTIONS = {"source", "lexical_shortlist", "moses_ini", "moses_ini_out", "moses_feature"}
 # A rough number of bytes that a column adds to a line, to estimate the size of the output.
 COLUMN_BYTES = 11
 
@@ -50,6 +51,7 @@ class ShardScorer:
     ) -> None:
         self._options, self._sentences = options, sentences
         self._scorers = [TextScorer.open(model, options.dtype) for model in models]
+        prepare_scorers(options, self._scorers)
         # In this process, two threads score a shard each. A separate process scores several windows of its shard at the
         # same time.
         self._side_by_side = WINDOWS_AT_ONCE if own_process else 1
@@ -72,7 +74,7 @@ class ShardScorer:
             # The share of unknown words refers to all words so far: `score_in_shards` checks it.
             options = options.replace(max_unknown=None)
         outputs = [io.BytesIO() for _ in range(2 if options.alignments else 1)]
-        borrowed = open_scorers(options, self._scorers)  # the scorers stay open when the shard is done
+        borrowed = [TextScorer.open(scorer) for scorer in self._scorers]  # they stay open when the shard is done
         with open_part(shard, options, self._sentences) as reader:
             columns = score_columns(pair_format(options.format), options, len(self._scorers))
             read = scored_windows(reader, options, columns)
@@ -234,5 +236,6 @@ def _settings(
         "source sentences": hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest() if sentences else None,
         "model": directories[0].checksums(),
         "reverse model": directories[1].checksums() if len(directories) > 1 else None,
+        "lexical shortlist": options.lexical_shortlist and file_checksum(options.lexical_shortlist),
         "settings": values,
     }

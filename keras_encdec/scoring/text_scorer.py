@@ -15,6 +15,7 @@ from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.scoring.pair_scorer import NgramCounts, PairScores
 from keras_encdec.scoring.scorer import PairSpellings, Scorer
 from keras_encdec.scoring.scoring_options import ScoringOptions
+from keras_encdec.text.lexical_shortlist import LexicalShortlist
 from keras_encdec.text.vocabulary import OpenVocabulary
 
 
@@ -26,9 +27,12 @@ class TextScorer:
     Args:
         directory: path of a model directory, or a `ModelDirectory`.
         dtype: str. See `Scorer`.
+        lexical_shortlist: LexicalShortlist, the words among which the model's probabilities are shared, see `Scorer`.
+            A reverse model needs that of the other direction. Defaults to `None`: all words.
 
     Attributes:
         directory: ModelDirectory.
+        lexical_shortlist: LexicalShortlist or `None`.
 
     Raises:
         InputError: see `ModelDirectory.load`; also if the directory was loaded without its weights.
@@ -40,8 +44,13 @@ class TextScorer:
         scorer.score([scorer.words("open the file", "ouvrir le fichier")])
     """
 
-    def __init__(self, directory: ModelDirectory | str | os.PathLike[str], dtype: str | None = None) -> None:
-        self.directory = ModelDirectory.open(directory)
+    def __init__(
+        self,
+        directory: ModelDirectory | str | os.PathLike[str],
+        dtype: str | None = None,
+        lexical_shortlist: LexicalShortlist | None = None,
+    ) -> None:
+        self.directory, self.lexical_shortlist = ModelDirectory.open(directory), lexical_shortlist
         if self.directory.model is None:
             found = "found a model directory that was loaded without its weights"
             expected = "expected one with its weights"
@@ -95,16 +104,26 @@ class TextScorer:
             ValueError: for anything but a pair of lists of words, such as a str, or words that are not str;
                 if attention is requested and the model has none.
         """
+        pairs = list(pairs)  # an iterator could be read only once
         ids, spellings = _ids(self.directory, pairs)
         unknown, source_unknown = _unknown_counts(self.directory, ids) if unknown_count else ([], [])
+        candidates = self._candidates(pairs)
         if not (attention or token_log_probs):
-            return PairScores(self._scorer.score(ids, spellings), [], unknown, source_unknown)
+            return PairScores(self._scorer.score(ids, spellings, candidates), [], unknown, source_unknown)
         if attention:
-            tokens, weights = self._scorer.token_scores_with_attention(ids, spellings)
+            tokens, weights = self._scorer.token_scores_with_attention(ids, spellings, candidates)
         else:
-            tokens, weights = self._scorer.token_scores(ids, spellings), []
+            tokens, weights = self._scorer.token_scores(ids, spellings, candidates), []
         log_prob = np.array([row.sum() for row in tokens])
         return PairScores(log_prob, tokens if token_log_probs else [], unknown, source_unknown, weights)
+
+    def _candidates(self, pairs: Sequence[WordPair]) -> list[np.ndarray] | None:
+        """Returns the candidates of each pair; equal sources share an array."""
+        if self.lexical_shortlist is None:
+            return None
+        sources = [tuple(self.directory.reordered(pair)[0]) for pair in pairs]
+        of_source = {source: self.lexical_shortlist.candidates(source) for source in dict.fromkeys(sources)}
+        return [of_source[source] for source in sources]
 
     def score(self, pairs: Sequence[WordPair]) -> np.ndarray:
         """Computes ln p of each pair, including the end of sequence.
@@ -162,10 +181,12 @@ class DryScorer:
     Attributes:
         directory: ModelDirectory.
         has_attention: `True`: all attention weights are 0.
+        lexical_shortlist: is not used.
         ngram_counts: `None`.
     """
 
     has_attention = True
+    lexical_shortlist: LexicalShortlist | None = None
     ngram_counts: NgramCounts | None = None
 
     def __init__(self, model: ModelOrPath) -> None:
@@ -206,17 +227,26 @@ def open_scorers(options: ScoringOptions, models: Sequence[ModelOrPath]) -> list
     """Opens the scorer of a model, and that of a reverse model if there is one.
 
     Args:
-        options: ScoringOptions, of which `dtype`, `dry_run` and `alignments` are used.
+        options: ScoringOptions, of which `dtype`, `dry_run`, `alignments` and those of a lexical shortlist are used.
         models: list of the model and, if there is one, the reverse model, see `score_file`.
 
     Raises:
-        InputError: if a model cannot be used.
+        InputError: if a model or the lexical shortlist cannot be used.
         ConfigurationError: a ValueError, if alignments are requested from a model without attention.
     """
     scorers = [DryScorer(model) if options.dry_run else TextScorer.open(model, options.dtype) for model in models]
-    reverse = scorers[1].directory if len(scorers) > 1 else None
-    options.check_models(scorers[0].directory, reverse, scorers[0].has_attention)
+    prepare_scorers(options, scorers)
     return scorers
+
+
+def prepare_scorers(options: ScoringOptions, scorers: Sequence[ModelScorer]) -> None:
+    """Checks scorers, and gives the first one the lexical shortlist of the options; see `open_scorers`."""
+    model, reverse = scorers[0].directory, scorers[1].directory if len(scorers) > 1 else None
+    options.check_models(model, reverse, scorers[0].has_attention)
+    if options.lexical_shortlist:
+        vocabulary, sizes = model.target_vocabulary, (options.shortlist_words, options.frequent_words)
+        shortlist = LexicalShortlist.read(options.lexical_shortlist, vocabulary, *sizes, options.encoding)
+        scorers[0].lexical_shortlist = shortlist
 
 
 def _split(directory: ModelDirectory, pairs: Sequence[tuple[str, str]], factored: bool) -> list[WordPair]:

@@ -107,6 +107,46 @@ class LexicalShortlist:
         return np.flatnonzero(allowed).astype(np.int32)
 
 
+def candidate_lists(candidates: Sequence[np.ndarray], number: int, ids: int, name: str = "source") -> list[np.ndarray]:
+    """Checks lists of the words that may follow, and adds the special ids.
+
+    Args:
+        candidates: list of int arrays, ids.
+        number: int. The number of lists that are expected.
+        ids: int. Number of the model's target ids; each candidate must be below it.
+        name: str. What each list is for, in the error. Defaults to "source".
+
+    Returns:
+        list of int32 arrays, see `with_special_ids`.
+
+    Raises:
+        ValueError: for another number of lists, and for ids outside the vocabulary.
+    """
+    if len(candidates) != number:
+        found = f"found {len(candidates)} lists of candidates for {number} {name}{'' if number == 1 else 's'}"
+        raise ValueError(f"{found}, expected one list for each {name}")
+    lists: dict[int, np.ndarray] = {}
+    for given in candidates:
+        if id(given) in lists:  # equal sources may share a list
+            continue
+        words = np.asarray(given, np.int64).reshape(-1)
+        if words.size and not 0 <= words.min() <= words.max() < ids:
+            raise ValueError(f"found the candidates {words.min()} to {words.max()}, expected ids from 0 to {ids - 1}")
+        lists[id(given)] = with_special_ids(words)
+    return [lists[id(given)] for given in candidates]
+
+
+def with_special_ids(words: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Returns distinct ids in ascending order, after those of padding, the unknown word and the end of sequence.
+
+    Samplers use these ids as constants, so they have the same numbers among the candidates.
+    """
+    special, words = np.arange(FIRST_WORD), np.asarray(words)
+    if len(words) and words[0] >= FIRST_WORD and (words[1:] > words[:-1]).all():  # sorted already
+        return np.concatenate([special, words], dtype=np.int32)
+    return np.union1d(special, words).astype(np.int32)
+
+
 class SourceTranslations(NamedTuple):
     """Words that may stand for an unknown word in the targets of a source, instead of what the model spells.
 

@@ -11,6 +11,7 @@ from toy_models import TARGET_WORDS, save_model
 from keras_encdec.errors import InputError
 from keras_encdec.formats import parse_features, parse_nbest_line
 from keras_encdec.scoring import TextScorer, score_file
+from keras_encdec.text.lexical_shortlist import LexicalShortlist
 
 SENTENCES = ["le chat", "l&apos; été  |", "", "la|DET|la maison|NOM|maison", "le " * 80]
 # Lines of every form, the number of the sentence, and the words of the hypothesis as the model reads them.
@@ -229,3 +230,41 @@ def test_a_model_of_limited_context_scores_each_ngram_once_and_says_so(score, fi
         assert counts.ngrams == sum(len(target) + 1 for _, target in PAIRS) > 4 * counts.distinct
         assert f"{counts}." in summary.notices and " n-grams, of which " in str(counts)
     assert score().ngrams == ()
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_a_lexical_shortlist_makes_each_hypothesis_more_probable(score, forward_scorer, files):
+    table = files / "shortlist"
+    table.write_text("le\tthe\t0.75\nle\tcat\t0.25\nchat\tcat\t1\nmaison\thouse\t1\nété\tsummer\t1\n")
+    options = {"lexical_shortlist": table, "shortlist_words": 1, "frequent_words": 0}
+    shortlist = LexicalShortlist.read(table, forward_scorer.directory.target_vocabulary, 1, 0)
+    expected = TextScorer(forward_scorer.directory, lexical_shortlist=shortlist).score(PAIRS)
+    assert (expected > forward_scorer.score(PAIRS) + 0.1).all()
+    score(**options)
+    whole = (files / "out" / "nbest").read_bytes()
+    features = added((files / "nbest").read_bytes(), whole)[:-1]
+    np.testing.assert_allclose([float(line["RNN0"]) for line in features], expected, atol=1e-4)
+    read = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LexicalShortlist, "read", lambda *given: read.append(given) or shortlist)
+        score(shard_lines=2, output=files / "out" / "sharded", **options)
+    assert (files / "out" / "sharded").read_bytes() == whole
+    assert len(read) == 1, "the table is read once, not for each shard"
+    # The scorer that was lent keeps using all words.
+    score(output=files / "out" / "full")
+    features = added((files / "nbest").read_bytes(), (files / "out" / "full").read_bytes())[:-1]
+    np.testing.assert_allclose([float(line["RNN0"]) for line in features], forward_scorer.score(PAIRS), atol=1e-4)
+
+
+def test_a_lexical_shortlist_is_refused_where_it_cannot_be_used(score, files, tmp_path):
+    with pytest.raises(ValueError, match="found shortlist_words without lexical_shortlist"):
+        score(shortlist_words=5)
+    table = files / "shortlist"
+    table.write_text("le the\n")
+    for further in ({}, {"dry_run": True}):
+        with pytest.raises(InputError, match=f'{table}, line 1: found "le the", expected a source word, a target word'):
+            score(lexical_shortlist=table, **further)
+    model = save_model(tmp_path / "language_model", [], TARGET_WORDS, language_model=True)
+    with pytest.raises(ValueError, match="found lexical_shortlist with a language model, which has no source; drop it"):
+        score(model_dir=model, lexical_shortlist=table)
+    assert os.listdir(files / "out") == []

@@ -125,7 +125,7 @@ def test_moses_ini_and_alignments_come_with_the_table(forward_scorer, table, tmp
         assert (out / "sharded" / name).read_text() == whole.replace(str(out / "whole"), str(out / "sharded"))
 
 
-def test_jobs_that_cannot_be_run_or_resumed_are_refused(forward_scorer, table, out, monkeypatch):
+def test_jobs_that_cannot_be_run_or_resumed_are_refused(forward_scorer, table, tmp_path, out, monkeypatch):
     for output, options, sentence in (
         ("-", {}, "found the output - with shards"),
         ("/dev/stdout", {}, "found the output /dev/stdout with shards"),
@@ -142,6 +142,9 @@ def test_jobs_that_cannot_be_run_or_resumed_are_refused(forward_scorer, table, o
     with monkeypatch.context() as patch, pytest.raises(InputError, match="found the model "):
         patch.setattr(ModelDirectory, "checksums", lambda directory: {"best.keras": "other"})
         score_file(forward_scorer, table, out / "table", shard_lines=4)
+    shortlist = write(tmp_path / "shortlist", b"le\tthe\t1\n")
+    with pytest.raises(InputError, match="found the lexical shortlist "):
+        score_file(forward_scorer, table, out / "table", shard_lines=4, lexical_shortlist=shortlist)
     assert score_file(forward_scorer, table, out / "table", shard_lines=4).before == 4
 
 

@@ -9,6 +9,7 @@ from toy_models import save_model
 
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.scoring import DryScorer, TextScorer
+from keras_encdec.text.lexical_shortlist import LexicalShortlist
 
 WORDS = [f"w{i}" for i in range(9)]
 PAIRS = [(["w1", "new", "w3"], ["w4"]), (["w5"], ["w6", "new", "new"]), ([], [])]
@@ -104,3 +105,20 @@ def test_sides_that_are_not_words_are_refused(model_dir, side):
 def test_a_model_that_is_no_path_is_refused(model):
     with pytest.raises(ValueError, match=f"found the model {model!r}, expected the path of a model directory"):
         TextScorer(model)
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_the_words_of_a_lexical_shortlist_share_the_probabilities(model_dir):
+    full = TextScorer(model_dir)
+    directory = full.directory
+    nothing = LexicalShortlist({}, directory.target_vocabulary, frequent_words=0)
+    translations = {word: directory.target_vocabulary.words for word in directory.source_vocabulary.words}
+    everything = LexicalShortlist(translations, directory.target_vocabulary)
+    some = [pair for pair in PAIRS if set(directory.reordered(pair)[0]) & set(WORDS)]
+    found = TextScorer(directory, lexical_shortlist=everything).score(some)
+    np.testing.assert_allclose(found, full.score(some), atol=1e-5)
+    few = TextScorer(directory, lexical_shortlist=nothing)
+    assert (few.score(PAIRS) > full.score(PAIRS) + 0.1).all()
+    tokens = few.score_pairs(PAIRS, token_log_probs=True, attention=True)
+    np.testing.assert_allclose([row.sum() for row in tokens.token_log_probs], few.score(PAIRS), atol=1e-5)
+    assert [len(row) for row in tokens.attention] == [len(row) for row in tokens.token_log_probs]
