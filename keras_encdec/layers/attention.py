@@ -138,7 +138,7 @@ class Attention(keras.layers.Layer):
 
     @property
     def multiplies_queries(self) -> bool:
-        """Whether matrices multiply the queries, so that weights cost more to compute than keys to look up."""
+        """Whether matrices multiply the queries: the weights then cost more to compute than the keys to look up."""
         return self.score == "concat"
 
     @property

@@ -165,7 +165,7 @@ def gaussian(offsets: Tensor, half_width: float) -> Tensor:
 def masked_softmax(scores: Tensor, window: Tensor) -> Tensor:
     """Computes the softmax of scores `(..., source_time)` over a window; 0 outside the window."""
     scores = ops.where(window, scores, ops.cast(-1e9, scores.dtype))
-    # Keras warns of a softmax over one position. Its weight is 1, and its gradient 0.
+    # Keras warns about a softmax over one position. Its weight is 1, and its gradient 0.
     weights = ops.exp(scores - scores) if scores.shape[-1] == 1 else ops.softmax(scores, axis=-1)
     return ops.where(window, weights, ops.zeros_like(weights))
 
@@ -242,13 +242,16 @@ class AttentionStep:
 
 
 class WithoutGradient(RecurrentStep):
-    """Wraps a plain function, a step of a cell or of attention, for an `InputFeedingStep` without `backward`."""
+    """Wraps a plain function, a step of a cell or of attention, for an `InputFeedingStep` that only runs forward.
+
+    Automatic differentiation then computes the gradient.
+    """
 
     def __init__(self, function: Callable[..., Structure]) -> None:
         self._function = function
 
     def forward(self, *arguments: Structure) -> tuple[Structure, tuple[Structure, ...]]:
-        """Returns the function's result, and an empty tuple: a hand-written gradient would need saved tensors."""
+        """Returns the function's result, and an empty tuple: only a hand-written gradient needs saved tensors."""
         return self._function(*arguments), ()
 
     def backward(self, *arguments: Structure) -> Structure:
@@ -273,8 +276,8 @@ class InputFeedingStep(RecurrentStep):
         parts: list of str, the names of a cell's state, "hidden" first.
         attention: AttentionStep, or WithoutGradient.
         dropout: float. Dropout rate of these inputs. Defaults to `0.0`.
-        projections: list of functions that project the inputs of the layers above the first, for a step without
-            `backward`. Defaults to `None`: products with the parameters "kernels" and "biases".
+        projections: list of functions that project the inputs of the layers above the first, for a step that only runs
+            forward. Defaults to `None`: products with the parameters "kernels" and "biases".
     """
 
     def __init__(

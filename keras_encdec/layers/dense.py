@@ -11,9 +11,9 @@ from keras_encdec.backend.types import Tensor
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
 class Dense(keras.layers.Dense):
-    """Keras's dense layer, y = f(x W + b), with the product and the tanh of this package.
+    """Keras's dense layer, y = f(x W + b), with the product and the tanh of this package, which keep float64.
 
-    Under PyTorch and JAX, those of Keras convert float64 to float32.
+    Keras's product converts float64 to float32 under PyTorch, and its tanh under JAX.
 
     Args:
         **kwargs: see `keras.layers.Dense`.

@@ -36,7 +36,7 @@ class Dropout(keras.layers.Dropout):
         float tensor, shaped like the inputs.
 
     Raises:
-        ValueError: for a rate out of this range.
+        ValueError: for a rate outside this range.
 
     Example:
 

@@ -40,7 +40,7 @@ class GRU(keras.layers.Layer):
         and the last state `(batch, units)`.
 
     Raises:
-        ValueError: if `units` is not a whole number, 1 or more; and for an initial state of another shape.
+        ValueError: if `units` is not a whole number, 1 or more; and for an initial state of the wrong shape.
 
     Example:
 
@@ -100,7 +100,7 @@ class GRU(keras.layers.Layer):
             raise ValueError(f"found an initial state of shape {found}, expected {expected}")
         if self.go_backwards:
             inputs, mask = ops.flip(inputs, axis=1), self._flip_mask(mask)
-        # A loop keeps the dtype of its state: one of integers would be rounded at every step.
+        # A loop keeps the dtype of its state: a state of integers would be rounded at every step.
         states, last = self.cell.run(inputs, {"hidden": ops.cast(state, self.compute_dtype)}, mask)
         outputs = states if self.return_sequences else last["hidden"]
         return (outputs, last["hidden"]) if self.return_state else outputs

@@ -30,8 +30,8 @@ def published_normal(stddev: float = 0.01) -> keras.initializers.Initializer:
 def fresh(initializer: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Returns a copy of an initializer, for one of several weights that it fills.
 
-    An initializer gets its seed when it is made. Without the copy, weights of the same shape would start equal. With a
-    seed that the caller chose, they do.
+    An initializer gets its seed when it is made. Without the copy, weights of the same shape would start equal. If the
+    caller chose the seed, they start equal even so.
     """
     return initializer.clone() if isinstance(initializer, keras.initializers.Initializer) else initializer
 

@@ -60,7 +60,7 @@ class RecurrentStep:
         raise not_defined(self, "backward")
 
     def parameter_gradients(self, factors: Structure) -> Structure:
-        """Computes the gradients of the parameters, summed over all steps; here that of the only one, a matrix.
+        """Computes the gradients of the parameters, summed over all steps; by default, for one matrix as the parameter.
 
         Args:
             factors: the factors that `backward` returned, of all steps, each tensor `(time, batch, ...)`.
@@ -101,7 +101,7 @@ def run_recurrence(
         structure of the state, each tensor `(batch, time, ...)`: the state after every step.
 
     Raises:
-        ValueError: for inputs without steps, and for a mask of another shape than `(batch, time)`.
+        ValueError: for inputs without steps, and for a mask whose shape is not `(batch, time)`.
 
     Example:
 
@@ -225,7 +225,7 @@ class _FloatLeaves:
     def put(self, leaves: list[Tensor]) -> Structure:
         """Makes a structure of these leaves."""
         remaining = iter(leaves)
-        # Not map_structure: under PyTorch it visits the keys of a dict in another order than flatten.
+        # Not map_structure: under PyTorch it does not visit the keys of a dict in the order of flatten.
         flat = [next(remaining) if is_float else None for is_float in self._are_float]
         return keras.tree.pack_sequence_as(self._like, flat)
 

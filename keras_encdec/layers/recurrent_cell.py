@@ -117,7 +117,7 @@ class RecurrentCell(keras.layers.Layer):
         return states["hidden"], {part: states[part][:, -1] for part in self.state_widths}
 
     def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
-        """Returns the weights by their symbols in the equations: "W_i", ... to a variable and its columns."""
+        """Returns a dict from the weights' symbols in the equations, such as "W_i", to a variable and its columns."""
         parts = {"W": self.kernel, "U": self.recurrent_kernel, "b": self.bias}
         return {name: where for letter, variable in parts.items() for name, where in self.columns(letter, variable)}
 
