@@ -205,7 +205,7 @@ def test_a_config_of_wrong_types(model, changed):
 
 
 def test_a_model_directory_is_no_preset(whole):
-    with pytest.raises(ValueError, match=r"expected a preset; load a trained model by .*ModelDirectory.load\(path\)"):
+    with pytest.raises(ValueError, match=r"expected a preset; load a trained model with .*ModelDirectory.load\(path\)"):
         RNNEncoderDecoder.from_preset(whole)
 
 

@@ -262,7 +262,7 @@ class AttentionDecoder(RecurrentDecoder):
         return ops.squeeze(weights, 1)
 
     def _attend_one_step(self, hidden: Tensor, state: State, memory: Memory, source_of_row: Tensor | None) -> State:
-        """Computes the entries of the state that attention gives, for one step; `Decoder` explains `source_of_row`."""
+        """Computes the state entries that come from attention, for one step; `Decoder` explains `source_of_row`."""
         new: State = {}
         rows, queries = ops.shape(hidden)[0], {"hidden": hidden}
         if self.attention_layer.needs_positions:

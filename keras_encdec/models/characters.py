@@ -233,7 +233,7 @@ class Speller(keras.layers.Layer):
         return tanh(self.context_projection(context) + self.state_projection(hidden))
 
     def call(self, first: Tensor, characters: Tensor) -> Tensor:
-        characters = characters[:, :MAX_WORD_LENGTH]  # after so many characters, the end mark is certain
+        characters = characters[:, :MAX_WORD_LENGTH]  # after this number of characters, the end mark is certain
         logits = self.decoder(self.decoder.previous_words(characters), {"spelling": first})
         return sequence_log_probs(token_log_probs(logits, characters))
 

@@ -95,7 +95,7 @@ class ModelSide(keras.layers.Layer):
     def weight_classes(self) -> dict[str, list[keras.Variable]]:
         """Names the classes of the weights for pruning, such as "decoder layer 1".
 
-        The weights that it leaves out are named by their layers, see `keras_encdec.pruning.pruning_masks`.
+        `keras_encdec.pruning.pruning_masks` names the classes of all other weights after their layers.
 
         Returns:
             dict from name to weights; biases among them are not pruned.
@@ -106,9 +106,9 @@ class ModelSide(keras.layers.Layer):
         """Returns the weights by the symbols of the equations, see `to_symbols`.
 
         Returns:
-            dict of symbol, such as "encoder.U_r", to a variable and its columns.
+            dict from symbol, such as "encoder.U_r", to a variable and its columns.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no symbols of its weights; define its method symbols()")
+        raise NotImplementedError(f"{type(self).__name__} has no symbols for its weights; define its method symbols()")
 
 
 class Decoder(ModelSide):
@@ -170,7 +170,7 @@ class Decoder(ModelSide):
     # A property, not an attribute of the class, which would hide a layer of the same name under PyTorch.
     @property
     def speller(self) -> "Speller | None":
-        """The `Speller`, which gives words that are predicted as the unknown word a probability from their characters.
+        """The `Speller`, which computes the probability of the characters of a word that was predicted as unknown.
 
         It starts from `spelling_state`. `None` if unknown words have no spelling.
         """
@@ -193,7 +193,7 @@ class Decoder(ModelSide):
         raise not_defined(self, "start")
 
     def checked_start(self, encoded: Encoded) -> tuple[State, Memory]:
-        """Calls `start`; raises ValueError unless the state and the memory are those that the specs declare."""
+        """Calls `start`; raises ValueError unless the state and the memory match the specs."""
         state, memory = self.start(encoded)
         check_specs("state", state, self.state_spec)
         check_specs("memory", memory, self.memory_spec)
@@ -320,8 +320,8 @@ class Decoder(ModelSide):
     ) -> tuple[Tensor, State]:
         """Computes ln p of every id as the next word, `(rows, vocabulary_size)` in nats, and the next state.
 
-        With `candidates`, from `candidate_weights`, the probability is shared among these words, and the result is
-        `(rows, candidates)`.
+        With `candidates`, from `candidate_weights`, the probabilities are normalized over these words, and the result
+        is `(rows, candidates)`.
         """
         features, state = self.step(previous, state, memory, source_of_row)
         logits = self.logits(features) if candidates is None else self.candidate_logits(features, candidates)

@@ -63,7 +63,7 @@ class GradientNorms:
             if len(store.keys()) == len(variables()):
                 for number, variable in enumerate(variables()):
                     variable.assign(store[str(number)])
-            else:  # Keras warns of the difference
+            else:  # Keras warns about the difference
                 type(optimizer).load_own_variables(optimizer, store)
 
         vars(optimizer).update(save_own_variables=save_own_variables, load_own_variables=load_own_variables)

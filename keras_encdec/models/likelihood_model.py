@@ -26,7 +26,7 @@ class Perplexity(keras.metrics.Metric):
     `(batch, time)`.
     """
 
-    # Sums over many tokens: never in the narrower `keras.config.floatx()` of a user.
+    # Sums over many tokens stay in float32, even if the user has set a narrower `keras.config.floatx()`.
     def __init__(self, name: str = "perplexity", dtype: str = "float32") -> None:
         super().__init__(dtype, name)
         self.log_prob = self.add_weight(name="log_prob", initializer="zeros", dtype=self.dtype)
@@ -113,8 +113,8 @@ class LikelihoodModel(keras.Model):
     ) -> None:
         """Configures training.
 
-        With label smoothing e, the loss of a token in training is that of a target distribution with a share e of the
-        probability spread evenly over the V ids w that can be predicted (all but padding):
+        With label smoothing e, the loss of a token in training is the cross-entropy with a target distribution that
+        spreads a share e of the probability evenly over the V ids w that can be predicted (all but padding):
 
             -((1 - e) log p(y_t | y_<t, x) + e / V sum over w of log p(w | y_<t, x))
 
@@ -160,7 +160,7 @@ class LikelihoodModel(keras.Model):
             norms.keep_out_of_files(self.optimizer)  # even if Keras has wrapped it
 
     def _check_optimizer(self, optimizer: keras.optimizers.Optimizer) -> None:
-        """Raises ValueError for an optimizer that cannot train the model, as for a model of several tasks."""
+        """Raises ValueError for an optimizer that cannot train the model. A model of several tasks overrides it."""
 
     def _keep_words(self, keep_words: bool) -> None:
         """Chooses the weights that are trained, see `compile`."""
@@ -189,9 +189,9 @@ class LikelihoodModel(keras.Model):
         Args:
             x: the pairs: a dict of "source" and "target", or a tuple of the two, integer arrays `(pairs, time)` of ids
                 closed by the end of sequence and padded with 0; or an object that yields batches of such pairs, each a
-                dict or `((source, target),)`. A Python generator yields `(dict,)`, and so does a `DataLoader` of
-                PyTorch with JAX and TensorFlow, where Keras would take the names in a dict for its arrays. A batch
-                cannot be `(source, target)`: Keras would take the target for y.
+                dict or `((source, target),)`. A Python generator must yield `(dict,)`, and so must a `DataLoader` of
+                PyTorch with JAX and TensorFlow, where Keras would take the keys of a dict for arrays. A batch cannot be
+                `(source, target)`: Keras would take the target for y.
             y: `None`, or the target of `x` again, which Keras needs with `sample_weight`.
             *args, **arguments: further arguments of `keras.Model.fit`.
 
@@ -199,9 +199,9 @@ class LikelihoodModel(keras.Model):
             the history, see `keras.Model.fit`.
 
         Raises:
-            ValueError: for another `y`, for arrays that do not hold such ids, for `class_weight`, for `sample_weight`
-                without `y`, and unless `sample_weight` has one weight for each pair. Batches of other objects are not
-                checked.
+            ValueError: for another `y`, for arrays that do not hold such ids, for `class_weight`, and for a
+                `sample_weight` without `y` or without exactly one weight for each pair. Batches of other objects are
+                not checked.
         """
         _check_class_weight(arguments.get("class_weight"))
         self._check_pairs(x, y, arguments.get("sample_weight"))
@@ -289,7 +289,7 @@ class LikelihoodModel(keras.Model):
         if arrays and sample_weight is not None and y is None:
             raise ValueError(
                 f"found sample_weight without {names[1]}, expected the target of {names[0]} again as {names[1]}: "
-                "without it, Keras leaves out the weights"
+                "without it, Keras ignores the weights"
             )
         if arrays:
             self._check_rare_words(x)
@@ -298,7 +298,7 @@ class LikelihoodModel(keras.Model):
             check_training_arrays({"source": source, "target": target} if self.has_source else {"target": target}, ids)
 
     def _check_rare_words(self, x: Structure) -> None:
-        """Raises ValueError if `fit` would split these arrays into wrong batches, as for a model with characters."""
+        """Raises ValueError if `fit` would split these arrays into wrong batches; a hybrid model overrides it."""
 
     def compute_loss(
         self,

@@ -168,5 +168,5 @@ def _check_id_array(name: str, rows: np.ndarray) -> None:
     if rows.ndim != 2 or rows.dtype.kind not in "iu" or not rows.size:
         raise ValueError(
             f"found a {name} of shape {rows.shape} and dtype {rows.dtype}, expected integer ids (rows, time), at least "
-            "one of each"
+            "one row and one id in each row"
         )

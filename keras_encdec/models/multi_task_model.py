@@ -72,7 +72,7 @@ class MultiTaskModel(EncoderDecoder):
         see `EncoderDecoder`.
 
     Raises:
-        ValueError: without a task, for another object than a dict of tasks, for tasks that share an encoder or a
+        ValueError: without a task, for an object that is not a dict of tasks, for tasks that share an encoder or a
             decoder and differ in its number of words, and for hyper-parameters out of bounds.
 
     Example:
@@ -170,7 +170,7 @@ class MultiTaskModel(EncoderDecoder):
 
         Raises:
             ValueError: see there; and for an optimizer that accumulates gradients, that overwrites weights with their
-                averages while it trains, or that consists of several.
+                averages while it trains, or that consists of several optimizers.
         """
         super().compile(*args, **arguments)
         parts = {

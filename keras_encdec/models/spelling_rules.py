@@ -19,12 +19,12 @@ _JAMO = {*map(chr, range(0x1161, 0x1176)), *map(chr, range(0x11A8, 0x11C3))}
 
 
 class SpellingRules:
-    """Forbids spellings that cannot be written: sets ln p of the characters that would lead to them to -inf.
+    """Forbids spellings that cannot be written: sets ln p to -inf for each character that would lead to one.
 
-    These are the unknown character; the end of a word that has no characters yet; the end of a word of the shortlist,
-    whose probability is not that of its characters; and a character that Unicode's normal form C would change together
-    with those before it, because words are read in this form: an acute accent after the letter e, for example, which is
-    read as é.
+    These characters are the unknown character; the end of a word that has no characters yet; the end of a word of the
+    shortlist, whose probability is not that of its characters; and a character that Unicode's normal form C would
+    change together with those before it. Words are read in this form: an acute accent after the letter e, for example,
+    is read as é.
 
     The state of a search has two further numbers per row: the key of its characters, by which words of the shortlist
     are found, and its last character that is not a combining mark.

@@ -16,7 +16,7 @@ def to_symbols(model: "TranslationModel") -> dict[str, np.ndarray]:
     """Reads the weights of a model as arrays.
 
     Each matrix of the equations is one array, even if a layer stores several matrices in one variable: "source.E",
-    "encoder.U_r", "decoder.C_z", "readout.G_l" and so on. Symbols of stacked layers end in the layer's number, as
+    "encoder.U_r", "decoder.C_z", "readout.G_l" and so on. Symbols of stacked layers end in the layer's number, as in
     "encoder.W_i.1". Vectors are rows, so the shape of a weight is `(inputs, outputs)`.
     `numpy.savez(path, **to_symbols(model))` saves the weights in a file.
 
@@ -48,8 +48,8 @@ def from_symbols(model: "TranslationModel", arrays: Mapping[str, np.ndarray]) ->
         the model.
 
     Raises:
-        ValueError: for missing or unknown symbols, or a shape that does not fit, the model is then unchanged; and for
-            another object than a model.
+        ValueError: for missing or unknown symbols or a shape that does not fit, and for an object that is not a model.
+            The model is then unchanged.
     """
     columns_by_symbol = _columns_by_symbol(model)
     missing, unknown = sorted(columns_by_symbol.keys() - set(arrays)), sorted(set(arrays) - columns_by_symbol.keys())
@@ -73,7 +73,7 @@ def from_symbols(model: "TranslationModel", arrays: Mapping[str, np.ndarray]) ->
 
 
 def _columns_by_symbol(model: "TranslationModel") -> dict[str, tuple[keras.Variable, slice]]:
-    """Returns the variable of each symbol, and its columns in it."""
+    """Returns the variable of each symbol, and the symbol's columns in it."""
     check_model(model)
     columns_by_symbol = {**model.encoder.symbols(), **model.decoder.symbols()}
     named = {id(variable) for variable, _ in columns_by_symbol.values()}

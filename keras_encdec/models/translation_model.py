@@ -102,14 +102,14 @@ class TranslationModel(LikelihoodModel):
             the model, an instance of this class.
 
         Raises:
-            ValueError: for a preset that does not exist or is of another model, for a model directory, without the
-                numbers of words, and for a trained model with further arguments.
+            ValueError: for a preset that does not exist or belongs to another model, for a model directory, for a
+                preset without the numbers of words, and for a trained model with further arguments.
             InputError: see `load_preset`.
         """
         check_path(preset, "a preset")
         if os.path.isdir(preset):
             raise ValueError(
-                f"found the directory {str(preset)!r}, expected a preset; load a trained model by "
+                f"found the directory {str(preset)!r}, expected a preset; load a trained model with "
                 "keras_encdec.model_directory.ModelDirectory.load(path).model"
             )
         if (trained := model_path(preset)) != pathlib.Path(preset):
@@ -216,8 +216,8 @@ class TranslationModel(LikelihoodModel):
             "summary" `(batch, units)`.
 
         Raises:
-            ValueError: for an array that does not hold such ids; and for an encoder that returns other tensors than it
-                declares.
+            ValueError: for an array that does not hold such ids; and for an encoder whose tensors differ from
+                those that it declares.
         """
         rare_words = sum(group.shape[0] for group in characters)
         given = [self._source_ids(source, rare_words)]
@@ -239,7 +239,7 @@ class TranslationModel(LikelihoodModel):
             tuple: the decoder's first state, and its memory of the source; see `Decoder`.
 
         Raises:
-            ValueError: see `encode`; and for a decoder that returns other tensors than it declares.
+            ValueError: see `encode`; and for a decoder whose tensors differ from those that it declares.
         """
         return self.decoder.checked_start(self.encode(source, characters))
 
@@ -257,7 +257,7 @@ class TranslationModel(LikelihoodModel):
     def in_dtype(self, dtype: str) -> "TranslationModel":
         """Makes a model of the same hyper-parameters in a dtype, with new weights.
 
-        Of a model of several tasks, it makes an ordinary model of the current task.
+        For a model of several tasks, it makes an ordinary model of the current task.
         """
         return type(self).from_config({**self.get_config(), "dtype": dtype})
 
@@ -265,7 +265,8 @@ class TranslationModel(LikelihoodModel):
         policy = self.dtype_policy
         is_map = isinstance(policy, keras.dtype_policies.DTypePolicyMap)  # its name does not describe it
         return {
-            # What Keras's method returns, which would import TensorFlow with any backend to serialize the dtype policy.
+            # The same values as from Keras's method, which would import TensorFlow with any backend to serialize the
+            # dtype policy.
             "name": self.name,
             "trainable": self.trainable,
             "dtype": keras.dtype_policies.serialize(policy) if is_map else policy.name,
@@ -390,8 +391,8 @@ class ModelInDtype:
 
     Args:
         model: TranslationModel.
-        dtype: str, such as "float32" or "bfloat16"; "int8" for a copy in float32 whose products have 8 bits in compiled
-            calls. Defaults to `None`: the model's own compute dtype.
+        dtype: str, such as "float32" or "bfloat16"; "int8" for a copy in float32 whose matrix products are computed in
+            8 bits in compiled calls. Defaults to `None`: the model's own compute dtype.
 
     Attributes:
         model: TranslationModel that stores its weights and computes in this dtype.

@@ -18,7 +18,7 @@ from keras_encdec.backend.types import Tensor
 if TYPE_CHECKING:
     from keras_encdec.models.translation_model import TranslationModel
 
-#: The tables of a model: "encoder" and "decoder" to a list of tensors `(vocabulary_size, width)`.
+#: The tables of a model: from "encoder" and "decoder" to a list of tensors `(vocabulary_size, width)`.
 ModelTables: TypeAlias = dict[str, list[Tensor]]
 #: The tables of several models, by the number of the model: "0", "1", and so on; empty if nothing is looked up.
 WordTables: TypeAlias = Mapping[str, ModelTables]

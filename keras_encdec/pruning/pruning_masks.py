@@ -104,10 +104,10 @@ def _shaped(flat: np.ndarray, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
 def weight_classes(model: "TranslationModel") -> dict[str, list[keras.Variable]]:
     """Sorts the matrices of a model into the classes that pruning schemes and reports use.
 
-    The encoder and the decoder name the classes of their weights by a method `weight_classes`. The matrices that
-    neither names are sorted by their place in the Keras model: embeddings; the matrix of the `output_weights`; matrices
-    of layers with "attention" in their names; all others by layer, numbered separately on each side. Biases, and all
-    other weights of fewer than two dimensions, are in no class.
+    The methods `weight_classes` of the encoder and of the decoder name the classes of their weights. The classes of all
+    other matrices depend on their place in the Keras model: embeddings; the matrix of the `output_weights`; matrices of
+    layers with "attention" in their names; all others by layer, numbered separately on each side. Biases, and all other
+    weights of fewer than two dimensions, are in no class.
 
     Returns:
         dict from name to weights, such as "source embedding", "encoder layer 1", "decoder layer 2", "attention" and

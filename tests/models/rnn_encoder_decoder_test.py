@@ -97,7 +97,7 @@ def test_sample_weights_weigh_pairs():
     for method in (model.fit, model.evaluate):
         with pytest.raises(ValueError, match=r"found a list as sample_weight, expected an array \(pairs,\)"):
             method(PAIRS, TARGET, sample_weight=weights.tolist(), verbose=0)
-    expected = "expected the target of {} again as {}: without it, Keras leaves out the weights"
+    expected = "expected the target of {} again as {}: without it, Keras ignores the weights"
     for method in (model.fit, model.evaluate):
         with pytest.raises(ValueError, match="found sample_weight without y, " + expected.format("x", "y")):
             method(PAIRS, sample_weight=weights, verbose=0)
