@@ -34,8 +34,8 @@ class NgramDecoder(keras.layers.Layer):
         context_of_ngram: int32 tensor `(batches, size)`, the slot of each n-gram's context: batch * size + column.
         words: int32 tensor `(batches, size)`, the last word of each n-gram.
         ngram_batches: int32 scalar, how many of these batches are in use.
-        table: float tensor `(rows, width)` from `WordProductTables`; `contexts` then holds rows of it, not ids.
-            Defaults to `None`.
+        table: float tensor `(rows, width)` from `WordProductTables`; `contexts` then holds indices of its rows, not
+            ids. Defaults to `None`.
 
     Returns:
         tuple of float32 tensors: the logit of each n-gram's last word `(batches * size,)`, and the log-sum-exp of each

@@ -214,7 +214,7 @@ class ScoreCounts:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Json]) -> "ScoreCounts":
-        """Makes the counts from a dict that `dataclasses.asdict` made of them."""
+        """Makes the counts from a dict that `dataclasses.asdict` made from them."""
         words = tuple(UnknownWords(**each) for each in values["unknown_words"])
         ngrams = tuple(NgramCounts(**each) for each in values["ngrams"])
         return cls(values["malformed"], values["too_long"], words, ngrams, values["last_problem"])

@@ -239,7 +239,7 @@ def write_scored_lines(
     side_by_side: int,
     progress: Callable[[InputLines], Progress] = Progress,
 ) -> Progress:
-    """Writes the lines that a scorer makes of windows, in order, and closes the scorer.
+    """Writes the lines that a scorer makes from windows, in order, and closes the scorer.
 
     Threads score windows while others are read and written.
 
@@ -249,7 +249,7 @@ def write_scored_lines(
         lines: InputLines that the windows are read from.
         outputs: list of binary files, open for writing, one for each list of lines that the scorer returns.
         side_by_side: int. Number of windows that are scored at the same time.
-        progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
+        progress: shows the progress, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
 
     Returns:
         Progress, which has counted the written lines.
@@ -265,7 +265,8 @@ def write_scored_lines(
                 output.write(b"\n" * started + b"\n".join(part))
             written.add(len(new_lines[0]))
             started = True
-        # The first output ends as the input does. The last line of another may be empty, and needs its line feed.
+        # The first output ends as the input does. The last line of another output may be empty, so it gets its line
+        # feed.
         for output in outputs if lines.ended_with_newline else outputs[1:]:
             output.write(b"\n")
         for output in outputs:
@@ -293,7 +294,7 @@ def _one_for_each_line(reader: RecordReader[Record], records: Iterable[Record]) 
         read = counted(lines.line_number - before, "lines")
         found = f"found {counted(count, 'records')} of {type(reader).__name__} for {read}"
         expected = "expected one record for each line"
-        remedy = "yield one for blank lines and comments, too, such as that of malformed_record"
+        remedy = "yield one for blank lines and comments, too, such as the one that malformed_record returns"
         raise InputError(found, expected, remedy, lines.path)
 
 

@@ -95,7 +95,7 @@ def score_file(
         options: ScoringOptions. Defaults to `None`: the defaults of the command.
         reverse_model_dir: directory of a model trained with the sides swapped, for p(source | target) as a second
             score; a ModelDirectory or a TextScorer of it. Optional.
-        progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
+        progress: shows the progress, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         show: function that is called with sentences for the user before the processing of shards starts: the disk space
             that it needs, and the lines that an earlier call has scored. Defaults to `None`: nothing is shown.
         **values: options by name, which override those in `options`.

@@ -144,8 +144,8 @@ class Scorer:
 
         Raises:
             ValueError: for an item that is not a pair of sequences, for a sequence that is not closed by the end of
-                sequence or has ids outside the model's vocabulary, for other `spellings` than PairSpellings, such
-                as the targets as a second array, for candidates that are not ids of the model, and for candidates of a
+                sequence or has ids outside the model's vocabulary, for `spellings` that are not PairSpellings, such
+                as the targets in a second array, for candidates that are not ids of the model, and for candidates of a
                 model without a source.
         """
         scores = np.empty(len(pairs))
@@ -241,7 +241,7 @@ class Scorer:
         yield from self._in_order(decode, self._groups(pairs, spellings, candidates))
 
     def _check(self, pairs: Sequence[Pair], candidates: Candidates) -> None:
-        """Raises ValueError unless each item is two sequences; of three, the last would not be read."""
+        """Raises ValueError unless each item is two sequences; a third one would be ignored."""
         for pair in pairs:
             if not hasattr(pair, "__len__") or len(pair) != 2 or not all(map(_is_sequence_of_ids, pair)):
                 found = f"found {reprlib.repr(pair)} in place of a pair"
@@ -268,7 +268,8 @@ class Scorer:
             targets = _padded([pairs[index][1] for index in indices])
             check_sequences("source", *sources, self.model.source_words + SPECIAL_IDS + rare_words[0])
             check_sequences("target", *targets, target_ids + rare_words[1])
-            # The decoder predicts and reads the unknown word for any rare word: they share a prefix.
+            # The decoder predicts and reads the unknown word for any rare word, so targets that differ only in their
+            # rare words share prefixes.
             rows, lengths = targets
             known = np.where(rows >= target_ids, UNKNOWN, rows)
             for group in cut_into_groups(*sources, source_of_pair, known, lengths, self._room):

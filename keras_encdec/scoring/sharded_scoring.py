@@ -180,7 +180,7 @@ class _Steps:
         self.counts: ScoreCounts | None = None
 
     def prepare(self, first: Shard) -> tuple[int, int]:
-        """Reads the first shard; returns the number of scores of a phrase table, and the line that it is from."""
+        """Reads the first shard; returns the number of scores of a phrase table, and the number of their line."""
         if self._options.moses_ini_out:
             with open_output(self._options.moses_ini_out, keep=False):  # fails now, rather than after hours of scoring
                 pass

@@ -165,8 +165,8 @@ class _PrefixTreeCall(keras.layers.Layer):
     """Computes the states of the tree of source prefixes, batch by batch, and starts the decoder from whole sources.
 
     Call arguments:
-        ids: int32 tensor `(batches, size)`, the last ids of source prefixes, in an order in which each
-            follows its parent's batch.
+        ids: int32 tensor `(batches, size)`, the last id of each source prefix. Each prefix is in a later batch than its
+            parent.
         parents: int32 tensor `(batches, size)`: the slot of the parent, that is batch * size + column, or -1.
         batches: int32 scalar, how many of the batches are in use.
         lasts: int32 tensor `(groups, size)`, the slots of whole sources.

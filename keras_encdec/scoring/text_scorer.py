@@ -288,7 +288,7 @@ def _unknown_counts(
 ) -> tuple[list[int], list[int]]:
     """Returns the numbers of unknown words in each target and in each source, as the user names the sides.
 
-    A language model reads no source, whose words are not counted.
+    A language model reads no source, so source words are not counted.
     """
     vocabularies = OpenVocabulary(directory.source_vocabulary), OpenVocabulary(directory.target_vocabulary)
     read, predicted = (
