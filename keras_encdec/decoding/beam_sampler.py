@@ -38,7 +38,7 @@ class BeamSampler(Sampler):
         suppress_unknown: bool. Whether to exclude the unknown word. Defaults to `False`.
 
     Raises:
-        ValueError: if a number is out of its range.
+        ValueError: if a number is out of range.
 
     Reference:
         - Luong, 2016, Neural Machine Translation (thesis), section 2.2: beam search

@@ -32,7 +32,7 @@ class Ensemble(keras.layers.Layer):
         arithmetic   p(y) = sum_m w_m p_m(y)
         geometric    p(y) = prod_m p_m(y)^w_m / sum_y' prod_m p_m(y')^w_m
 
-    State and memory are dicts with those of each model, by its number ("0", "1", ...).
+    The state is a dict of the models' states by number ("0", "1", ...); the memory is a dict of their memories.
 
     Args:
         models: list of models that implement the decoder contract, with the same vocabularies.
@@ -196,7 +196,7 @@ class SearchFunctions:
         candidates: SearchCandidates,
         tables: WordTables,
     ) -> tuple[dict[str, Tensor], SearchState, EnsembleState]:
-        """Takes a step, compiled once for all samplers of one `step_key`.
+        """Takes a step, compiled once for all samplers with the same `step_key`.
 
         Args:
             sampler: Sampler.

@@ -83,7 +83,7 @@ class FileGenerator:
 
         Args:
             part: the part, as `InputLines` takes it.
-            checks_unknown: bool. Whether it checks the share of unknown words among those of the part.
+            checks_unknown: bool. Whether it checks the share of unknown words in the part.
         """
         generator = copy.copy(self)
         generator.counts, generator._input = Counter(), part

@@ -44,7 +44,7 @@ class GenerationSummary(ShardedFileSummary):
     Attributes:
         lines: int. Sources for which targets were generated; 1 for a language model, which has no source.
         seconds, output: see `FileSummary`.
-        before: int. Lines in shards that an interrupted earlier call had done.
+        before: int. Lines in shards that an interrupted earlier call had finished.
         unknown_words: UnknownWords of the input; `None` for a language model.
         empty: int. Sources whose best target is empty, although they have words.
     """
@@ -65,7 +65,8 @@ class GenerationSummary(ShardedFileSummary):
         if self.empty > self.lines / 2:
             notices.append(
                 f"warning: most targets are empty ({self.empty:,} of {self.lines:,}), because the model finds their "
-                "end most probable; train it longer, or favour longer targets with a beam and more --length_penalty."
+                "end most probable; train it longer, or favour longer targets with a beam and a higher "
+                "--length_penalty."
             )
         return notices
 
@@ -94,7 +95,7 @@ def generate_file(
         output: file to write, gzipped if its name ends in .gz. Defaults to "-", standard output.
         sampler: Sampler, or the name of a registered one, with its default options. Defaults to "beam".
         options: GenerationOptions. Defaults to `None`: the defaults.
-        progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
+        progress: shows the progress, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         show: function that is called with sentences for the user before the processing of shards starts. Defaults to
             `None`.
         **values: options by name, which override those in `options`.

@@ -40,8 +40,8 @@ class Generator:
         average: str. See `Ensemble`. Defaults to "arithmetic".
         dtype: str. Dtype of the computation, such as "float32" or "bfloat16"; log-probabilities are summed in float64.
             Defaults to `None`: each model's own compute dtype.
-        spelling_rules: SpellingRules for models that spell unknown words, made of their target vocabulary. Defaults to
-            `None`: they may also spell words of the shortlist, and words that are read as other characters.
+        spelling_rules: SpellingRules for models that spell unknown words, made from their target vocabulary. Defaults
+            to `None`: they may also spell words of the shortlist, and words that are read as other characters.
 
     Raises:
         ValueError: see `Ensemble`; also if only some of the models spell unknown words, and for an object that is not
@@ -122,8 +122,8 @@ class Generator:
                 those of the shortlist, for models that read characters; see `OpenVocabulary`. Defaults to `None`.
             character_beam: int. Number of partial spellings of an unknown word that a beam search keeps, for models
                 that spell words. Defaults to `5`.
-            translations: list of SourceTranslations, the words that each source may have instead of spellings, see
-                `UnknownSpeller`. Only for a search with models that spell words. Defaults to `None`: none.
+            translations: list of SourceTranslations, one for each source: the words that compete with spellings in its
+                targets, see `UnknownSpeller`. Only for a search with models that spell words. Defaults to `None`: none.
             translation_weight: float. Their weight, from 0 to 1. Defaults to `0.5`.
 
         Returns:

@@ -36,7 +36,7 @@ class RandomSampler(Sampler):
         suppress_unknown: bool. Whether to exclude the unknown word. Defaults to `False`.
 
     Raises:
-        ValueError: if a number is out of its range.
+        ValueError: if a number is out of range.
 
     Reference:
         - Cho et al., 2014 (arXiv 1406.1078), section 4.3: 50 samples per phrase

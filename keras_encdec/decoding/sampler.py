@@ -79,7 +79,7 @@ class Sampler(Configuration):
     """
 
     #: Whether to exclude the unknown word. A sampler that offers the choice declares it as an option.
-    suppress_unknown = False  # without an annotation it is not a field, so that not every sampler has this option
+    suppress_unknown = False  # without an annotation it is not a field, and so not an option of every sampler
     #: Whether `step` needs a random number for each row.
     needs_draws: ClassVar[bool] = False
     #: Options that `step` reads from `search`, or not at all: the compiled step does not depend on them.

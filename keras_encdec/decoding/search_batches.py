@@ -154,7 +154,8 @@ class SearchBatches:
         if on_cpu():
             max_rows = min(max_rows, MAX_SOURCES)
         lengths = [len(source) for source in requests.sources]
-        # The longest last would keep one thread busy after the others have ended: `benchmarks/attention.py` (greedy).
+        # If the longest came last, one thread would be busy after the others have ended: `benchmarks/attention.py`
+        # (greedy).
         for indices, rows, width in reversed(list(length_batches(lengths, max_rows, MAX_TOKENS))):
             order: list[int | None] = [*indices, *[None] * (rows - len(indices))]
             candidates = None
@@ -164,7 +165,7 @@ class SearchBatches:
                     # Sources of all lengths are in each group, so that all groups become smaller at the same time.
                     order = [index for group in range(groups) for index in order[group::groups]]
                 words = _in_order(requests.candidates, order, with_special_ids(np.arange(0)))
-                if groups < rows and self._needs_most_words(width, groups):  # as in a batch before
+                if groups < rows and self._needs_most_words(width, groups):  # as in an earlier batch
                     groups = 1
                 candidates = batch_candidates(words, groups, functools.partial(self._candidate_width, width, groups))
                 if 1 < groups < rows and self._needs_most_words(width, groups):
@@ -178,7 +179,7 @@ class SearchBatches:
             yield SearchBatch(order, source, limits, input_indices, candidates, characters)
 
     def _needs_most_words(self, source_width: int, groups: int) -> bool:
-        """Returns whether candidates of this source width have been so wide that a batch had better share its words."""
+        """Returns whether candidates of this width were so wide that the whole batch should share one set of words."""
         return self._candidate_widths.get((source_width, groups), 0) > WHOLE_SHARE * self._target_ids
 
     def _candidate_width(self, source_width: int, groups: int, needed: int) -> int:

@@ -43,7 +43,7 @@ class UnknownReplacement:
 
     A word "unkpos_d" at target position j comes from the source word at position j - d, if there is one. Any other
     unknown word comes from the source word that it attends to most. It is replaced with the dictionary's translation of
-    this source word or, if it has none, by the source word itself. Without attention, "<unk>", "unkpos_null" and
+    this source word or, if there is none, with the source word itself. Without attention, "<unk>", "unkpos_null" and
     "unkpos_d" with j - d outside the source have no source word; they become "<unk>".
 
     In text that is split into subwords (by byte-pair encoding with "@@", or SentencePiece with "\u2581"), an unknown
@@ -72,11 +72,11 @@ class UnknownReplacement:
     def replaced(
         self, words: Sequence[str], source_words: Sequence[str], attention: np.ndarray | None = None
     ) -> list[str]:
-        """Returns the words of a target, its unknown words replaced.
+        """Returns the words of a target, with its unknown words replaced.
 
         Args:
             words: list of str, the target, with "<unk>" or position words for unknown words.
-            source_words: list of str, the source, with its words outside the vocabulary.
+            source_words: list of str, the words of the source as in the text, even those outside the vocabulary.
             attention: float array `(tokens, source_tokens)`, see `Hypothesis`. Optional.
 
         Raises:
@@ -252,7 +252,7 @@ class TextGenerator:
         word_translations: RareTranslations | None = None,
         **arguments: Any,
     ) -> list[list[TextHypothesis]]:
-        """Generates targets of sources that are split into words, see `ModelDirectory.words`.
+        """Generates targets for sources that are split into words, see `ModelDirectory.words`.
 
         Args:
             sources: list of lists of str.
@@ -262,7 +262,8 @@ class TextGenerator:
             list, for each source a list of distinct TextHypothesis, the best first.
 
         Raises:
-            ValueError: for anything but lists of words, such as a str or a list of ids, and for another replacement.
+            ValueError: for anything but lists of words, such as a str or a list of ids, and for a `replacement` that is
+                not an UnknownReplacement.
         """
         if not isinstance(replacement, UnknownReplacement | None):
             raise ValueError(f"found replacement={replacement!r}, expected a keras_encdec.decoding.UnknownReplacement")

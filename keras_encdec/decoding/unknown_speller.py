@@ -32,12 +32,12 @@ MAX_WEIGHTS = 1 << 26
 WIDTH_STEP, MIN_ROWS = 8, 8
 # Maximum number of translations that compete with the spelling of a word.
 TRANSLATIONS = 8
-# Lowest ln p of a word among translations. With their weight 1, other words have probability 0.
+# Lowest ln p of a word that competes with translations. If their weight is 1, other words have probability 0.
 LOWEST_LOG_PROB = -100.0
 
 
 class UnknownSpeller:
-    """Spells each unknown word of hypotheses by the `Speller` of the models that generated them.
+    """Spells each unknown word of hypotheses with the `Speller` of the models that generated them.
 
     The states that the spellings start from are computed again, from the whole hypothesis. Then a search over
     characters finds the spelling of each unknown word. ln p of the characters is added to ln p of the hypothesis, which
@@ -50,7 +50,7 @@ class UnknownSpeller:
         (1 - l) p(characters of w) + l sum over s of a_js t(w | x_s)
 
     where l is the weight of the translations, t a table of word translations, and a_js the attention to the source word
-    x_s, divided by that to all source words. The score of the hypothesis includes ln of this value; its ln p remains
+    x_s, normalized over the source words. The score of the hypothesis includes ln of this value; its ln p remains
     that of the characters, as `TextScorer` computes it.
 
     Args:
@@ -223,15 +223,20 @@ class _Translations:
         self._tables, self._weight = tables, weight
 
     def translations(self, source: int, attention: np.ndarray | None, column: int) -> dict[tuple[int, ...], float]:
-        """Returns the most probable translations for the token at a column of `attention`, `(tokens, source tokens)`.
+        """Returns the most probable translations for the target token `column`, from its row of `attention`.
 
-        They are the ids of a word's characters, closed by the end mark, each with its probability.
+        The result has the probability of each translation by the ids of its characters, closed by the end mark.
+
+        Args:
+            source: int. Index of the source.
+            attention: float array `(tokens, source tokens)`.
+            column: int. Index of the token.
         """
         assert attention is not None
         spellings, probabilities = self._tables[source]
         word_weights = attention[column, : probabilities.shape[1]]
         word_weights = word_weights / max(word_weights.sum(), np.finfo(np.float32).tiny)
-        # Unlike a matrix product, the sums of equal rows are equal, so that ties are those of the served model.
+        # Here, unlike in a matrix product, equal rows have equal sums, so that ties are those of the served model.
         totals = (probabilities * word_weights).sum(axis=1)
         best = np.argsort(-totals, kind="stable")[:TRANSLATIONS]
         return {
