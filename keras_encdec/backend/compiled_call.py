@@ -77,8 +77,8 @@ class CallThreads(NamedTuple):
 def call_threads(with_xla: int = 2) -> CallThreads:
     """Returns the threads in which compiled calls use this machine best.
 
-    With PyTorch on a CPU, up to four threads share the processors: what a call does between its products is too little
-    to be divided. On a GPU, and with a single processor, there is one thread.
+    With PyTorch on a CPU, up to four threads share the processors, because the work of a call between its products is
+    too small to be divided. On a GPU, and with a single processor, there is one thread.
 
     Args:
         with_xla: int. Number of threads on a CPU if XLA compiles the calls. Defaults to `2`: one call computes while
@@ -161,7 +161,7 @@ def _with_tensorflow(layer: keras.layers.Layer) -> Compiler:
         def function(*tensors: Tensor) -> Structure:
             return layer(*keras.tree.pack_sequence_as(structure, list(tensors)))
 
-        # A concrete function for each shape: tf.function would warn of retracing, or trace one function for all shapes.
+        # A concrete function for each shape: tf.function would warn about retracing, or trace one for all shapes.
         compiled = tf.function(function, autograph=False, jit_compile=True)
         concrete = compiled.get_concrete_function(*map(tf.convert_to_tensor, leaves))
         return lambda leaves: concrete(*map(tf.convert_to_tensor, leaves))

@@ -125,7 +125,7 @@ class _Recording:
 
 
 class NumbersOnDevice(TorchFunctionMode):
-    """A context in which numbers of Python become tensors on the GPU without a copy from the CPU, which would wait.
+    """A context in which Python's numbers become tensors on the GPU without a copy from the CPU, which would wait.
 
     Keras makes a tensor of each number in an operation such as `ops.maximum(x, 0)`. Its optimizers Adadelta and SGD
     pass the learning rate, a tensor, as a number.

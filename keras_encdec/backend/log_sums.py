@@ -82,9 +82,9 @@ def _torch_target_log_probs(logits: Tensor, target: Tensor, with_means: bool) ->
 
 
 class SafeSums:
-    """Computes without subtracting the maximum, and again with it if a sum is too large or too small for that.
+    """Computes sums without subtracting the maximum, and again with the subtraction if one is too large or too small.
 
-    After the first such sum, all further calls are careful from the start.
+    After the first such sum, all further calls subtract the maximum from the start.
     """
 
     def __init__(self) -> None:

@@ -50,8 +50,8 @@ def as_tensor(value: "Tensor | keras.Variable | np.ndarray") -> Tensor:
 def matmul(left: "Tensor | keras.Variable", right: "Tensor | keras.Variable") -> Tensor:
     """Multiplies matrices as `ops.matmul` does.
 
-    Under PyTorch, float64 stays, which Keras converts to float32 there, and oneDNN may compute the product (see
-    `torch_products.onednn_matmul`).
+    Under PyTorch, a product of float64 matrices stays float64 (Keras converts it to float32), and oneDNN may compute
+    the product (see `torch_products.onednn_matmul`).
     """
     left, right = as_tensor(left), as_tensor(right)
     if backend_name() == "torch" and left.dtype == right.dtype:
@@ -64,7 +64,7 @@ def matmul(left: "Tensor | keras.Variable", right: "Tensor | keras.Variable") ->
 def tanh(tensor: Tensor) -> Tensor:
     """Computes tanh as `ops.tanh` does.
 
-    Under JAX, float64 stays, which Keras converts to float32 there. Under PyTorch, oneDNN may compute it (see
+    Under JAX, float64 stays float64 (Keras converts it to float32). Under PyTorch, oneDNN may compute the tanh (see
     `torch_products.onednn_matmul`).
     """
     if backend_name() == "jax":
@@ -122,8 +122,8 @@ def _take(table: Tensor, indices: Tensor) -> Tensor:
 
 # Rows in a block. In larger blocks, more results are computed for rows of other sources, and thrown away.
 BLOCK = 16
-# Rows of different sources need different blocks, so that rows need more blocks than they would fill. This many times
-# as many are computed; more would mean more lookups.
+# Rows of different sources need different blocks, so more blocks are needed than the rows would fill: this number of
+# times as many are computed. A larger number would mean more lookups.
 SPARE = 4
 
 
@@ -133,7 +133,7 @@ def with_table_rows(
     tables: dict[str, Tensor],
     indices: Tensor,
 ) -> tuple[Tensor, ...]:
-    """Applies a function to rows and to their table rows, and looks a table row up only once for neighbouring rows.
+    """Applies a function to rows and to their table rows, with one lookup for neighbours that share a table row.
 
     The rows are divided into blocks of 16, for which one table row is looked up. If the rows of a block have different
     indices, the block is computed once for each index, so the function should cost little compared with the lookup.
@@ -273,7 +273,7 @@ def _maximum(values: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _torch_maximum(values: Tensor, columns: int) -> tuple[Tensor, Tensor]:
-    """Does what `top_k` does for k = 1, without what Keras does in each of its functions."""
+    """Does what `top_k` does for k = 1, without the overhead of Keras's functions."""
     import torch
 
     end, words = columns * FOLDED_LINES, values.shape[-1]

@@ -45,7 +45,7 @@ _OPTIONAL = ("IPython", "matplotlib", "pandas", "sklearn")
 _OPTIONAL_WITH = {"tensorflow": ("jax", "scipy"), "torch": ("jax", "requests", "scipy"), "jax": ("requests",)}
 _DYNAMO = "torch._dynamo"
 _TENSORFLOW_CACHE = "--tf_xla_persistent_cache_directory"
-_PROGRAM = ".pb"  # the ending of TensorFlow's programs; one that another process is writing has another
+_PROGRAM = ".pb"  # the extension of TensorFlow's programs, except of one that is still being written
 
 
 def import_keras(backend: str | None = None) -> None:
@@ -73,7 +73,7 @@ def import_keras(backend: str | None = None) -> None:
         number = str(available_processors())
         for name in THREAD_VARIABLES:
             os.environ.setdefault(name, number)
-    # PyTorch has no such messages, and that of a library that ends the process, such as oneMKL, would be lost.
+    # PyTorch has no such messages, and the message of a library that ends the process, such as oneMKL, would be lost.
     hushed = contextlib.nullcontext() if chosen == "torch" else quietly()
     try:
         with hushed, lean_imports():
@@ -203,7 +203,7 @@ def keep_compiled_programs() -> None:
         return
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
     os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(MAX_CACHE_BYTES))
-    # The many small programs for a few lines are kept, too: by default JAX keeps none that took less than a second.
+    # The many small programs for a few lines are kept, too. By default, JAX keeps none that compiled within a second.
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 

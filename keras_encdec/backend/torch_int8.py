@@ -1,4 +1,4 @@
-"""Matrix products of PyTorch on a CPU of factors rounded to 8 bits.
+"""Matrix products of PyTorch on a CPU, with factors rounded to 8 bits.
 
 This module imports torch. Only functions that run under PyTorch import it.
 """

@@ -11,12 +11,12 @@ import torch
 from keras_encdec.backend.torch_int8 import int8_is_active
 from keras_encdec.backend.torch_products import onednn_is_available
 
-# The operation takes the gates in the order i, f, g, o. The same exchange leads back.
+# The operation takes the gates in the order i, f, g, o. The same exchange restores the order i, f, o, g.
 _ORDER = (0, 1, 3, 2)
 # Sums of the gates at a masked step: they close the input gate and open the forget gate, so that c stays as it is.
 _FROZEN = (-1e6, 1e6, 0.0, 0.0)
-# How many weights can be copied to the layout of the operation in the time that it saves for each step, and for each
-# element of h at a step. `benchmarks/recurrence.py` measures the benefit; here with 256 to 1,000 units, and AVX-512.
+# The operation saves the time in which this number of weights can be copied to its layout: for each step, and for each
+# element of h at each step. Measured by `benchmarks/recurrence.py` with 256 to 1,000 units, and AVX-512.
 _WEIGHTS_PER_STEP, _WEIGHTS_PER_ELEMENT = 50_000, 1.8
 
 
@@ -69,7 +69,7 @@ def _has_the_right_shapes(
 ) -> bool:
     """Returns whether the shapes fit together. The operation does not check, and reads and writes beyond the tensors.
 
-    Step by step, other shapes are broadcast, or end in an error.
+    Computing step by step broadcasts other shapes, or raises an error.
     """
     if inputs.ndim != 3 or cell.ndim != 2:
         return False

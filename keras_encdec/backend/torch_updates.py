@@ -44,7 +44,7 @@ def update_in_few_passes(optimizer: keras.optimizers.Optimizer) -> None:
         return
     bound, scale = optimizer.global_clipnorm, 1.0
 
-    # Keras clips all gradients together, and then updates: a model of several tasks updates each of its parts.
+    # Keras clips all gradients together before it updates. A model of several tasks updates its parts one by one.
     def clip(gradients: list[Tensor]) -> list[Tensor]:
         nonlocal scale
         scale = _clipping_factor(gradients, bound)

@@ -208,7 +208,7 @@ def compile_by_shape(model: keras.Model, jit_compile: bool = True, begin: Begin 
 
     def new_step() -> Callable[..., Structure]:
         step = tf.function(model.train_step, jit_compile=jit_compile, autograph=False)
-        step._omit_frequent_tracing_warning = True  # a step for each shape is meant, but looks like a mistake
+        step._omit_frequent_tracing_warning = True  # a step for each shape is intended, but looks like a mistake
         return step
 
     model.make_train_function()
