@@ -252,7 +252,7 @@ class Configuration:
         """
         if forgotten := [name for name, value in vars(cls).items() if isinstance(value, dataclasses.Field)]:
             decorator = "@dataclasses.dataclass(frozen=True)"
-            raise TypeError(f"found {cls.__name__} with the field {forgotten[0]!r} without {decorator}, expected it")
+            raise TypeError(f"found {cls.__name__} with the field {forgotten[0]!r} without {decorator}; decorate it")
         hints = typing.get_type_hints(cls)
         for field in dataclasses.fields(cls):
             if "help" not in field.metadata:

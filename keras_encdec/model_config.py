@@ -44,7 +44,7 @@ def resolved_or_packaged(file: FilePath, name: str) -> str:
 def model_path(model: FilePath) -> pathlib.Path:
     """Finds the directory of a model that is given as a path, or as the name of a packaged model.
 
-    A file or directory of that name in the working directory comes first.
+    A file or directory of that name in the working directory takes precedence.
 
     Args:
         model: path or URL of a model directory, or one of `packaged_models()`.
@@ -181,7 +181,7 @@ def read_model_config(path: pathlib.Path) -> dict[str, Json]:
         what = f"found no {CONFIG} in it" if path.is_dir() else other
         is_name = len(path.parts) == 1 and not path.exists()
         names = f", or the name of a packaged model ({', '.join(packaged_models())})" if is_name else ""
-        # A slash makes a path of a name: "libreoffice_en_fr/".
+        # A slash turns a name into a path: "libreoffice_en_fr/".
         remedy = "give the name without a slash" if is_name and path.name in packaged_models() else "check the path"
         raise InputError(what, NOT_A_MODEL + names, remedy, path) from None
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -57,7 +57,7 @@ _unknown_words = functools.partial(hyperparameter, group="unknown words")
 
 @dataclasses.dataclass(frozen=True)
 class UnknownWordsOption(Configuration):
-    """How many words that the model does not know a task accepts."""
+    """How many unknown words a task accepts."""
 
     max_unknown: float | None = _unknown_words(
         None,

@@ -25,7 +25,7 @@ from keras_encdec.text.vocabulary import Vocabulary, is_position_word
 
 # What to do with a language model instead of exporting it.
 NOT_SERVED = "score with encdec-score"
-# What to do instead of replacing the unknown words of a model that spells them, in a search with options for that.
+# What to do in a search instead of replacing unknown words, if the model spells them.
 TRANSLATE_INSTEAD = "drop it, or give {word_translations} instead"
 
 

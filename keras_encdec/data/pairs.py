@@ -115,11 +115,11 @@ def open_aligned_pairs(
         alignment: file of links as Moses writes them, `0-0 1-2`, a line for each line of the pairs, plain or gzipped.
             A link is the source and the target position, from 0, of words that the model reads. Defaults to `None`: a
             phrase table has links in its lines, and other pairs are aligned by `align`, which holds them in memory.
-        reverse: bool. Whether to swap source and target, even in the links. Links are read in the order of the files.
+        reverse: bool. Whether to swap source and target, also in the links. Links are read in the order of the files.
             Defaults to `False`.
         max_length: int. Maximum number of words of a side for `align`. Longer pairs get no links, like pairs with an
             empty side. Defaults to `None`: that of the aligner, and an `EncdecWarning` if there are longer pairs.
-        progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
+        progress: shows the progress, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
 
     Yields:
         tuple: an iterator of `(source words, target words, links)`, malformed lines left out, and the reader, as
@@ -127,7 +127,7 @@ def open_aligned_pairs(
 
     Raises:
         ImportError: if sil-thot is needed and is not installed.
-        InputError: for links that do not fit the pairs, with file and line; and as `open_pairs`.
+        InputError: for links that do not fit the pairs, with file and line; see also `open_pairs`.
     """
     known = pair_format(format)
     if not alignment and not known.has_links:

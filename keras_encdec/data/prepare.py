@@ -78,7 +78,7 @@ def prepare(
     Raises:
         InputError: if no pair is left, if a side has no word but `UNKNOWN_WORD`, if the folder has other files,
             or if the disk is full.
-        ValueError: for a larger `max_length`, and for a text in place of a list of words.
+        ValueError: for a `max_length` above 65534, and for a text in place of a list of words.
     """
     if max_length > LONGEST:
         raise ValueError(f"found max_length={max_length}, expected {LONGEST} or less")

@@ -44,7 +44,7 @@ class PreparedPairs:
         self.folder = pathlib.Path(folder)
         try:
             self.summary = read_parsed(self.folder / SUMMARY, json.loads)
-            # An empty file, which a complete set does not have, cannot be mapped: a ValueError.
+            # For an empty file, which a complete set does not have, `memmap` raises a ValueError.
             self.lengths = np.memmap(self.folder / LENGTHS, np.uint16, "r").reshape(-1, 2)
             self._starts = np.memmap(self.folder / STARTS, np.int64, "r")
             self._ids = np.memmap(self.folder / IDS, np.int32, "r")

@@ -102,7 +102,7 @@ class RareWordBatches:
     rare words are local to the batch: the number of the shortlist's ids, plus the row in the three arrays together. On
     the target side each occurrence of a rare word is a row of `target_characters_10` and so on; `target_positions_10`
     and so on have its position, `row * width + column`, in "target", where the word is the unknown word. Rows that are
-    all 0 are padding; a side without rare words has one.
+    all 0 are padding; a side without rare words has one such row.
 
     Where each shape is compiled, the arrays have the same numbers of rows in nearly all batches of the same widths of
     source and target, so that hardly more shapes are compiled than without characters.

@@ -22,7 +22,7 @@ from keras_encdec.text.vocabulary import (
     stands_for_unknown,
 )
 
-# Share of the model's target words that a table should have at least.
+# Minimum share of the model's target words that a table should contain.
 MIN_KNOWN = 0.25
 
 
@@ -166,7 +166,7 @@ class RareTranslations:
     and those with unknown characters. A source word without other translations may be copied, with t = 1.
 
     Args:
-        translations: dict from source word to a dict of target word to t(target | source), see `read_translations`.
+        translations: dict from source word to a dict from target word to t(target | source), see `read_translations`.
         vocabulary: Vocabulary of the targets, with characters.
 
     Example:
@@ -180,7 +180,7 @@ class RareTranslations:
     def __init__(self, translations: Mapping[str, Mapping[str, float]], vocabulary: Vocabulary) -> None:
         assert vocabulary.characters is not None
         self._characters, self._shortlist = vocabulary.characters, frozenset(vocabulary.words)
-        #: dict from source word to a dict of those of its translations that a model spells to their probabilities.
+        #: dict from source word to the translations of it that a model spells, a dict from word to probability.
         self.translations = {
             source: {word: probability for word, probability in targets.items() if self._is_spelled(word)}
             for source, targets in translations.items()
@@ -207,16 +207,16 @@ class RareTranslations:
 def read_translations(path: str | os.PathLike[str], encoding: str | None = None) -> dict[str, dict[str, float]]:
     """Reads a table of word translations, as `encdec-dictionary --shortlist` writes it.
 
-    A line has a source word, a target word and p(target | source), separated by tabs; further columns are ignored, and
-    so is the order of the lines. Moses's escapes are replaced with their characters.
+    A line has a source word, a target word and p(target | source), separated by tabs; further columns are ignored. The
+    lines may be in any order. Moses's escapes are replaced with their characters.
 
     Args:
         path: the file, plain or gzipped.
         encoding: str. The encoding, see `FileEncoding`. Defaults to `None`: UTF-8, and other bytes are an error.
 
     Returns:
-        dict from source word to a dict of target word to probability, the most probable first; equally probable ones in
-        their order.
+        dict from source word to a dict from target word to probability, the most probable first; equally probable ones
+        in the order of their lines.
 
     Raises:
         InputError: if a line does not have this form.
