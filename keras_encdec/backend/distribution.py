@@ -119,7 +119,7 @@ class _TorchReplicas(Replicas):
         if graphics:
             if local >= graphics:
                 raise ConfigurationError(
-                    "found %d GPUs for process %d of this machine, expected one for each process; start fewer",
+                    "found %d GPUs for process %d of this machine, expected one per process; start fewer processes",
                     graphics,
                     local + 1,
                 )

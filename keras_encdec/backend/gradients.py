@@ -180,7 +180,7 @@ def product(rows: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def sigmoid_gradient(upstream: Tensor, output: Tensor) -> Tensor:
-    """Computes the gradient of y = sigmoid(x) from y: d y (1 - y), in one pass under PyTorch."""
+    """Computes the gradient of y = sigmoid(x) from y and its gradient d: d y (1 - y), in one pass under PyTorch."""
     if backend_name() == "torch":
         import torch
 
@@ -189,7 +189,7 @@ def sigmoid_gradient(upstream: Tensor, output: Tensor) -> Tensor:
 
 
 def tanh_gradient(upstream: Tensor, output: Tensor) -> Tensor:
-    """Computes the gradient of y = tanh(x) from y: d (1 - y^2), in one pass under PyTorch."""
+    """Computes the gradient of y = tanh(x) from y and its gradient d: d (1 - y^2), in one pass under PyTorch."""
     if backend_name() == "torch":
         import torch
 

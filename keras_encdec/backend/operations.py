@@ -183,8 +183,8 @@ def with_table_rows(
 def in_row_order(matrices: Tensor, rows: int | Tensor) -> Tensor:
     """Copies transposed matrices, which are views under PyTorch, so that their rows are stored one after another.
 
-    A product by such a matrix takes 0.7 to 0.8 of the time. The copy pays if several of the `rows` multiply each
-    matrix; otherwise nothing is copied. `benchmarks/translation.py` (greedy, shortlist) measures the benefit.
+    A product with the copy takes 0.7 to 0.8 of the time. The copy pays if several of the `rows` multiply each matrix;
+    otherwise nothing is copied. `benchmarks/translation.py` (greedy, shortlist) measures the benefit.
     """
     return matrices.contiguous() if backend_name() == "torch" and rows > len(matrices) else matrices
 

@@ -195,7 +195,7 @@ def check_number(requested: int | None, found: int, where: str) -> int:
 
 
 def check_all(requested: int | None, found: int) -> None:
-    """Raises ConfigurationError unless all devices are requested, which processes that share a run have to use."""
+    """Raises ConfigurationError unless all devices are requested: processes that share a run have to use them all."""
     if requested not in (None, found):
         raise ConfigurationError(
             "found {devices}=%d with %d devices in all processes, expected all of them; give {devices}=%s",

@@ -247,7 +247,7 @@ class TranslationModel(LikelihoodModel):
         """Raises ValueError: encoders and decoders read matrices, which Keras would replace by integers with scales."""
         raise ValueError(
             'found quantize, expected dtype="int8" of TextScorer or TextGenerator, or weights="int8" of '
-            "keras_encdec.export.ExportOptions: Keras cannot quantize this model, whose parts read their matrices"
+            "keras_encdec.export.ExportOptions: Keras would replace the matrices that this model reads"
         )
 
     def task_models(self) -> dict[str, "TranslationModel"]:

@@ -88,7 +88,7 @@ def prune_model(
     options = PruningOptions.combined(options, values)
     check_absent(output)
     if options.share == 1:
-        found = "found --share=1, which keeps only biases, so that a model computes the same for every input"
+        found = "found --share=1, which keeps only biases, so that the model computes the same output for every input"
         warnings.warn(EncdecWarning(f"{found}; give a smaller --share."), stacklevel=2)
     source = model_path(model_dir)
     directory = ModelDirectory.load(source)

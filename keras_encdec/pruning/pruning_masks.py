@@ -270,7 +270,7 @@ class PruningMasks:
         return sum(int((~mask).sum()) for mask in masks) / sum(mask.size for mask in masks)
 
     def has_share(self, share: float, scheme: str) -> bool:
-        """Whether `prune` with these arguments has no more weights to prune."""
+        """Returns whether `prune` with these arguments would prune no more weights."""
         sizes = [size for _, size in zero_counts(self._model).values()]
         pruned = round(self.share * sum(sizes))
         return pruned >= (

@@ -78,7 +78,7 @@ class PairScorer(Protocol):
         """Cancels pending computations: calls in other threads fail, and so do later ones."""
 
 
-# Share of all words that suggests text in another letter case. A smaller one may be names.
+# Share of all words that suggests text in another letter case. A smaller share may consist of names.
 MIN_LOWER_CASE_SHARE = 0.01
 
 

@@ -35,8 +35,8 @@ MODEL_NAMES = "model", "reverse model"
 class RecordScorer:
     """Adds scores to the lines of a format.
 
-    Where a format can hold the log-probabilities of tokens, ln p of a target is the sum of the rounded
-    log-probabilities of its tokens, whether or not they are written, so that columns add up to the digit.
+    In a format that can hold the log-probabilities of tokens, ln p of a target is the sum of the rounded
+    log-probabilities of its tokens, whether or not they are written. The columns therefore add up exactly.
 
     Args:
         pair_format: PairFormat, whose lines can be written again.
@@ -188,7 +188,7 @@ def surprisals_per_character(log_probs: np.ndarray, targets: Sequence[Sequence[s
         -log2 p(target | source) / (characters + 1)
 
     The characters are those of the words, as models with characters spell them (Unicode code points in NFC, at most 50
-    of a word), and the spaces between them; 1 is the end of the line.
+    of a word), and the spaces between them. The 1 counts the end of the line.
 
     Args:
         log_probs: float array `(n,)`, ln p of each target.

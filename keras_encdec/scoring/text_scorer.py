@@ -140,7 +140,18 @@ class TextScorer:
         return self.score_pairs(pairs).log_prob
 
     def token_scores(self, pairs: Sequence[WordPair]) -> Sequence[np.ndarray]:
-        """Computes ln p of each predicted token of each pair, the end of sequence last: a float64 array each, nats."""
+        """Computes ln p of each token that the model predicts, the end of sequence last.
+
+        Args:
+            pairs: list of `(source words, target words)`, lists of str.
+
+        Returns:
+            list of float64 arrays, one for each pair, with a value for each target token, nats; for a reverse model,
+            with a value for each source token.
+
+        Raises:
+            ValueError: see `score_pairs`.
+        """
         return self.score_pairs(pairs, token_log_probs=True).token_log_probs
 
     @property
@@ -159,7 +170,7 @@ class TextScorer:
             `(source tokens, target tokens)`.
 
         Raises:
-            ValueError: for a model without attention.
+            ValueError: see `score_pairs`; also for a model without attention.
         """
         return self.score_pairs(pairs, attention=True).attention
 
