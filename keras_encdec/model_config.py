@@ -31,12 +31,12 @@ def packaged_models() -> list[str]:
 
 
 def is_packaged(model: FilePath) -> bool:
-    """Whether a model is given by the name of a packaged model, which no file in the working directory has."""
+    """Returns whether a model is the name of a packaged model, and no file in the working directory has that name."""
     return os.fspath(model) in packaged_models() and not os.path.lexists(model)
 
 
 def resolved_or_packaged(file: FilePath, name: str) -> str:
-    """Returns the path for a name in a file, see `resolved`; a packaged model's name itself, unless the path exists."""
+    """Returns the path for a name in a file, see `resolved`; for a packaged model, its name unless the path exists."""
     path = resolved(file, name)
     return name if name in packaged_models() and not exists(path) else path
 

@@ -59,7 +59,7 @@ class ModelDirectory:
             source has no words.
         reverse: bool. Whether the model was trained with the sides swapped.
         tokenization: `None` for tokenized text, or dict of arguments of `Tokenizer` for raw text.
-        model: TranslationModel, or `None` while there are no weights yet.
+        model: TranslationModel; `None` if there are no weights yet, or if they were not loaded.
         training: dict, settings that must be the same when the training is resumed.
     """
 

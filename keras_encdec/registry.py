@@ -73,8 +73,8 @@ class Registry(Mapping[str, Entry]):
             base: the class of which it must be a subclass.
 
         Raises:
-            ValueError: for a name that is empty or not a str, as in a decorator without its name. The decorator raises
-                it for a class that is not a subclass of `base`, and as `register` does.
+            ValueError: for a name that is empty or not a str, as in a decorator without its name. The decorator itself
+                raises it for a class that is not a subclass of `base`, and as `register` does.
         """
         self._check_name(name)
 

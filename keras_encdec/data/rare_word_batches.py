@@ -104,15 +104,16 @@ class RareWordBatches:
     and so on have its position, `row * width + column`, in "target", where the word is the unknown word. Rows that are
     all 0 are padding; a side without rare words has one such row.
 
-    Where each shape is compiled, the arrays have the same numbers of rows in nearly all batches of the same widths of
-    source and target, so that hardly more shapes are compiled than without characters.
+    Where each shape is compiled, the arrays have the same numbers of rows in nearly all batches with the same widths of
+    source and target. Hardly any more shapes are then compiled than without characters.
 
     Args:
         pairs: PreparedPairs with spellings.
-        counted: iterable of the indices of batches, and their widths of source and target. In batches of the same
-            widths, the number of rows is the largest number n of rare words in these batches plus 2 sqrt(n), two
-            standard deviations if n is a Poisson variable; in other batches it is doubled as needed. Defaults to
-            `None`: the arrays of a side with rare words have no rows of padding.
+        counted: iterable of the indices of batches, and their widths of source and target. All batches with the same
+            widths as these get the same number of rows: n + 2 sqrt(n), rounded up to a multiple of 8, where n is the
+            largest number of rare words in the counted batches of these widths. If n is a Poisson variable, 2 sqrt(n)
+            is two standard deviations. The number is doubled until all rare words of a batch fit. Defaults to `None`:
+            the arrays of a side with rare words have no rows of padding.
     """
 
     def __init__(self, pairs: PreparedPairs, counted: Iterable[tuple[Indices, tuple[int, int]]] | None = None) -> None:

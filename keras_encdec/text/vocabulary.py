@@ -101,7 +101,7 @@ class Vocabulary:
         return all(word == word.lower() for word in self.words)
 
     def decode(self, ids: Iterable[int], unknown: str = UNKNOWN_WORD) -> list[str]:
-        """Returns the words of ids. Padding and end of sequence are left out.
+        """Returns the words of ids, with `unknown` for the unknown word. Padding and end of sequence are left out.
 
         Raises:
             ValueError: for an id that the vocabulary does not have.
