@@ -167,7 +167,8 @@ class RecurrentEncoderDecoderConfig(RecurrentLanguageModelConfig):
     )
     character_shortlist: int | None = _character_option(
         None,
-        "With characters, the number of the most frequent ones in each character vocabulary; 200 by default.",
+        "With characters, the number of characters, the most frequent ones, in each character vocabulary; 200 by "
+        "default.",
         minimum=1,
         maximum=60_000,
     )
