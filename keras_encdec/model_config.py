@@ -161,7 +161,7 @@ def check_has_weights(path: pathlib.Path) -> None:
         InputError: if it does not.
     """
     if not path.is_file():
-        remedy = "train the model (encdec-train keeps them from its first round on)"
+        remedy = "train the model (encdec-train saves them after its first round)"
         raise InputError(f"found no {path.name}", "expected the model's weights", remedy, path.parent)
 
 

@@ -262,7 +262,7 @@ def load_model(path: str | os.PathLike, compiled: bool = False) -> TranslationMo
             model = keras.saving.load_model(dense, compile=compiled)
     except (FileNotFoundError, MemoryError):
         raise
-    except Exception as error:  # Keras, zip and HDF5 raise many kinds of errors for other bytes
+    except Exception as error:  # Keras, zip and HDF5 raise many kinds of errors for damaged files
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             with explained(tempfile.gettempdir(), f"to expand the weights of {path}, a pruned model"):
                 raise

@@ -341,8 +341,8 @@ def test_a_missing_piece(model, name):
     sentence = refused(model)
     if name == "best.keras":
         assert sentence == (
-            ": found no best.keras, expected the model's weights; train the model (encdec-train keeps them from "
-            "its first round on)."
+            ": found no best.keras, expected the model's weights; train the model (encdec-train saves them after "
+            "its first round)."
         )
     else:
         assert sentence.startswith(f"/{name}: found no such file")
