@@ -217,7 +217,7 @@ def _with_torch(layer: keras.layers.Layer) -> Compiler:
             with torch.inference_mode(), int8_products() or onednn_matmul(packed()):
                 outputs = function(*keras.tree.pack_sequence_as(structure, leaves))
             # PyTorch's tree functions leave reference cycles that hold the tensors of the call, often many megabytes.
-            # Python collects cycles by the number of objects, and commands make it collect rarely: too late for these.
+            # Python collects cycles after a number of new objects, and commands raise that number: too late for these.
             gc.collect(0)
             return outputs
 

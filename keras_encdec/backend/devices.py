@@ -24,7 +24,7 @@ _INSTRUCTIONS = {
 }
 # Speed relative to float32; below it, casts cost more than the products gain.
 WORTHWHILE = 1.2
-# Rows and columns of the products that are timed. Without such instructions PyTorch takes a second for a large one.
+# Rows and columns of the products that are timed. Without these instructions, PyTorch takes a second for a large one.
 _SMALL, _LARGE = 128, 512
 _CPU_INFO = pathlib.Path("/proc/cpuinfo")
 

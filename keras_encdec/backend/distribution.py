@@ -16,7 +16,7 @@ from keras_encdec.backend.replicas import ALL, Compilation, Replicas, Shapes, ch
 from keras_encdec.backend.types import Structure, Tensor
 from keras_encdec.configuration import ConfigurationError
 
-# The jobs of a cluster of TF_CONFIG whose tasks train.
+# The jobs in the cluster of TF_CONFIG whose tasks train.
 _WORKERS = "chief", "worker"
 # Time that a process waits for the others, which may prepare a large corpus meanwhile.
 _TIMEOUT = datetime.timedelta(days=1)

@@ -121,7 +121,7 @@ def log_sum_exp(matrix: Tensor, bias: Tensor, careful: bool) -> Callable[[Tensor
     Returns:
         callable: from features `(batch, rank)` to nats `(batch,)`, float32.
     """
-    if xla_on_cpu():  # which would round some of the logits to a narrow dtype, and multiplies it in float32 anyway
+    if xla_on_cpu():  # XLA would round some of the logits to a narrow dtype, although it multiplies in float32
         matrix, bias = (ops.cast(part, wide_dtype(matrix.dtype)) for part in (matrix, bias))
     words = matrix.shape[1]
     chunks = -(-words // CHUNK_WORDS)

@@ -37,7 +37,7 @@ CACHE_SWITCH = "ENCDEC_COMPILATION_CACHE"
 # removed at each start.
 MAX_CACHE_BYTES = 1 << 29
 # Bytes that the disk must have room for, or the cache is not used: TensorFlow fails if it cannot write a program. The
-# largest programs have 4 MB.
+# largest programs take 4 MB.
 _ROOM = 1 << 24
 # Libraries that Keras imports in a `try` statement: it runs without them.
 _OPTIONAL = ("IPython", "matplotlib", "pandas", "sklearn")
@@ -105,7 +105,7 @@ def quietly() -> Iterator[None]:
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     sys.stderr.flush()
-    # In memory where the system can: a container may have no directory for temporary files that is writable.
+    # In memory where the system supports that: a container may have no writable directory for temporary files.
     in_memory = sys.platform == "linux"
     with _HUSHING, os.fdopen(os.memfd_create("messages"), "w+b") if in_memory else tempfile.TemporaryFile() as caught:
         kept = os.dup(2)
@@ -125,7 +125,7 @@ def software() -> dict[str, str]:
     return {"keras-encdec": __version__, "keras": keras.__version__, "backend": keras.backend.backend()}
 
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # from glibc's malloc.h
 
 
 def keep_freed_memory() -> None:

@@ -31,7 +31,7 @@ MAX_LIMIT = 100_000
 
 # Maximum number of target sequences in a batch, unless a single source needs more.
 MAX_ROWS = 768
-# Maximum number of sources in a batch on a CPU: the sources of a smaller batch are of more equal lengths, and more
+# Maximum number of sources in a batch on a CPU: the sources of a smaller batch have more similar lengths, and more
 # batches share the processors more evenly. `benchmarks/translation.py` (greedy) measures the benefit.
 MAX_SOURCES = 256
 # Maximum number of source tokens in a batch, padding included, unless a single source has more.

@@ -185,7 +185,7 @@ class _Steps:
             with open_output(self._options.moses_ini_out, keep=False):  # fails now, rather than after hours of scoring
                 pass
         with open_part(first, self._options, self._sentences) as reader:
-            # Finds the number of scores, and errors, at once.
+            # Finds the number of scores, and malformed lines, before any work starts.
             for _ in scored_windows(reader, self._options, self._columns):
                 pass
             self._ini, self.notices = self._scored_ini(reader)

@@ -28,7 +28,7 @@ MAX_WORD_LENGTH = 50
 #: Width of a spelling: the characters and the end mark.
 SPELLING_WIDTH = MAX_WORD_LENGTH + 1
 # Maximum number of code points of a word that are normalized, to bound the time. It exceeds `MAX_WORD_LENGTH` because
-# normalization may compose several code points to one character.
+# normalization may compose several code points into one character.
 READ_CHARACTERS = 20 * MAX_WORD_LENGTH
 
 
