@@ -229,8 +229,8 @@ class LengthBatch(NamedTuple):
 def length_batches(lengths: Sequence[int], max_rows: int, max_tokens: int) -> Iterator[LengthBatch]:
     """Groups sequences of similar length into batches of nearly the same size and few shapes.
 
-    Each shape is compiled once, so rows and widths are rounded up, by an eighth at most, to few different numbers.
-    Batches of long sequences have fewer rows.
+    Each shape is compiled once, so rows and widths are rounded up to few different numbers: rows by an eighth at most,
+    widths to a multiple of 8, and by an eighth at most if they are above 64. Batches of long sequences have fewer rows.
 
     Args:
         lengths: sequence of int. Number of tokens of each sequence.
