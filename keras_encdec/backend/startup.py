@@ -223,9 +223,9 @@ def _make_room(folder: pathlib.Path, max_bytes: int) -> None:
 
 
 def cache_folder() -> pathlib.Path | None:
-    """Returns the cache folder for the backend, its version and this processor, in `XDG_CACHE_HOME` or `~/.cache`.
+    """Returns the cache folder for the backend and this processor, in `XDG_CACHE_HOME` or `~/.cache`.
 
-    Returns `None` for a user without a home directory.
+    Each installation of TensorFlow has its own folder. Returns `None` for a user without a home directory.
     """
     root = pathlib.Path(os.environ.get("XDG_CACHE_HOME", ""))
     if not root.is_absolute():  # the specification of the variable says to ignore it
