@@ -64,7 +64,7 @@ class FileEncoding:
             raise (report if self._can_declare else report.without_flag()) from None
 
     def texts(self, lines: InputLines) -> Iterator[str]:
-        """Yields the lines of a file as text, without a byte-order mark and the carriage returns at the ends of lines.
+        """Yields the lines of a file as text, without a byte-order mark and without carriage returns at their ends.
 
         Raises:
             InputError: if no encoding was declared and a line is not UTF-8.
@@ -96,7 +96,7 @@ class FileEncoding:
             text: str.
             path: the file that the text comes from, named in errors.
             line: int. The number of the line that it comes from. Optional.
-            contained_in: str. What an error says about the text. Defaults to "the tokenized text".
+            contained_in: str. How an error refers to the text. Defaults to "the tokenized text".
             expected: str. The encoding that an error asks for. Defaults to one that has all characters of the text.
             remedy: str. What the user can do. Defaults to converting the file.
 

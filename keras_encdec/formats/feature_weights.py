@@ -84,7 +84,8 @@ class FeatureWeights:
                 if self._warns:
                     self._warns = False
                     found = f"found sparse features without weights, such as {shortened(name)}, which therefore do not"
-                    message = f"{found} count; give the weights of the system that made the list, or 0 for one of them."
+                    remedy = "give the weights of the system that made the list, or give one of them the weight 0."
+                    message = f"{found} count; {remedy}"
                     warnings.warn(f"{path}: {message}" if path else message, EncdecWarning, stacklevel=2)
                 continue
             if weights is None:
@@ -103,7 +104,7 @@ class FeatureWeights:
             total += sum(map(mul, weights, values))
         if missing := self._needed - features.keys():
             names = ", ".join(map(shortened, sorted(missing)))
-            remedy = "give the --weights that belong to the list, or 0 to leave them out"
+            remedy = "give the --weights that belong to the list, or the weight 0 to leave them out"
             raise InputError(f"found no values of {names}", "expected one for each weight", remedy, path, line)
         if not math.isfinite(total):
             found = "found features whose weighted sum is too large"
@@ -114,9 +115,9 @@ class FeatureWeights:
 def read_weights(path: FilePath) -> dict[str, list[float]]:
     """Reads the weights in a moses.ini, or in a file that contains only the lines of its section `[weight]`.
 
-    The section `[weight-file]` may name a file with weights of sparse features, one `Name_x w` per line, of which those
-    in `[weight]` take precedence. Its path is relative to the working directory, as in Moses, or else to the folder of
-    the moses.ini.
+    The section `[weight-file]` may name a file with weights of sparse features, one `Name_x w` per line. The weights in
+    `[weight]` take precedence over those in this file. Its path is relative to the working directory, as in Moses, or
+    else to the folder of the moses.ini.
 
     Args:
         path: the file, plain or gzipped. A line is `Name= w [w ...]`; a comment starts with `#`. In a file without
@@ -135,7 +136,8 @@ def read_weights(path: FilePath) -> dict[str, list[float]]:
 def read_nbest_weights(path: FilePath) -> tuple[dict[str, list[float]], set[str]]:
     """Reads the weights of the values that are in n-best lists.
 
-    Moses leaves out features that are not tuned, and of a feature with `tuneable-components` the values that are not.
+    Moses leaves out features that are not tuned. Of a feature with `tuneable-components`, it leaves out the values that
+    are not tuned.
 
     Args:
         path: see `read_weights`.
@@ -261,7 +263,7 @@ def check_weights(weights: Weights) -> None:
     """Checks weights that the caller gives, as `parse_weights` checks the weights in a file.
 
     Raises:
-        ConfigurationError: if the weights of a feature are not a list of numbers, but a single number, for example.
+        ConfigurationError: if the weights of a feature are not a list of numbers, such as a single number.
         InputError: if a weight is not a number (NaN), or if its absolute value is above `LARGEST`.
     """
     for name, values in weights.items():

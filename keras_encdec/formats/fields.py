@@ -69,7 +69,7 @@ LARGEST = 1e30
 
 
 def finite_number(text: bytes | str, largest: float = math.inf) -> float:
-    """Parses a number, whose absolute value may be bounded, in a text file.
+    """Parses a number in a text file. Its absolute value may be at most `largest`.
 
     Raises:
         ValueError: if the text is not a number, or the number is too large, such as 1e400.

@@ -1,4 +1,4 @@
-"""The registry of formats by name, which training data, scoring and the commands read."""
+"""The registry in which training data, scoring and the commands look up formats by name."""
 
 from keras_encdec.formats.nbest import NBestFormat
 from keras_encdec.formats.pair_format import ColumnKind, PairFormat

@@ -197,8 +197,8 @@ class PairFormat(abc.ABC):
     ) -> int:
         """Reads the first lines of a file, so that a command finds most errors before Keras is imported.
 
-        A pipe, which can be read only once, and a remote file are not read. With `on_error="keep"`, only empty files
-        are found: kept lines are counted when the work is done.
+        A pipe, which can be read only once, and a remote file are not read. With `on_error="keep"`, only errors of the
+        whole file are found, such as an empty file: the task itself counts the malformed lines.
 
         Args:
             path, source_path, encoding: see `open_reader`.

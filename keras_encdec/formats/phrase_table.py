@@ -87,7 +87,7 @@ LOWEST_LOG_PROBABILITY = -100.0
 
 
 def log_score(score: float) -> float:
-    """Returns the logarithm of a score of a phrase table as Moses takes it: -100 at the lowest."""
+    """Returns the natural logarithm of a score of a phrase table, but at least -100, as in Moses."""
     return max(math.log(score), LOWEST_LOG_PROBABILITY) if score > 0 else LOWEST_LOG_PROBABILITY
 
 
@@ -103,7 +103,7 @@ def format_probability(log_probability: float) -> str:
     with an error of at most 0.02 in ln p. If denormal numbers are switched off, it reads 0, and stores -100.
 
     Args:
-        log_probability: float. Natural logarithm. A positive number, as from rounding, is written as 1.
+        log_probability: float. Natural logarithm. A positive number, which rounding may cause, is written as 1.
 
     Returns:
         str, in the format `%.6g` of C.
@@ -128,7 +128,8 @@ def format_exponential(count: int) -> str:
         count: int. 0 or more. A count above 88, for which e^n is infinite in single precision, is written as 88.
 
     Returns:
-        str, in the format `%.9g` of C: with fewer digits, sums of logarithms would not be whole in six decimals.
+        str, in the format `%.9g` of C: with fewer digits, sums of the logarithms would differ from whole numbers in the
+        first six decimals.
 
     Raises:
         ValueError: if the count is negative.

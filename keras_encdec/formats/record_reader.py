@@ -36,7 +36,7 @@ class RecordReader(Generic[LineRecord]):
         last_problem: str. The sentence about the last of them; empty before the first.
         counts_errors: bool. Whether malformed lines count as errors in the progress of the task. A caller that reads
             lines which are also read elsewhere sets it to `False`. Defaults to `True`.
-        num_scores: int. Number of scores on each line; 0 before the first well-formed line, and of a format without
+        num_scores: int. Number of scores on each line; 0 before the first well-formed line, and for a format without
             scores. A caller that starts in the middle of a file sets it and `num_scores_line` from the lines before.
         num_scores_line: int. Number of the line that decided `num_scores`; 0 if there is none.
 
@@ -92,8 +92,8 @@ class MalformedLine(ValueError):
     Args:
         found: str. What was found.
         expected: str. What was expected.
-        file: str. What the file should be, such as "a phrase table"; it probably is not if its first line has this
-            error. Optional.
+        file: str. What the file should be, such as "a phrase table". An error on the first line suggests that it is
+            something else. Optional.
     """
 
     def __init__(self, found: str, expected: str, file: str = "") -> None:
@@ -106,7 +106,7 @@ class MalformedLine(ValueError):
 
 
 def wrong_number_of_fields(number: int, expected: str, file: str, is_blank: bool) -> MalformedLine:
-    """Returns the error about a line with a wrong number of fields; with a single field, it may be of another file."""
+    """Returns the error about a wrong number of fields; a single field suggests that the file is not a `file`."""
     if is_blank:
         return MalformedLine("found a blank line", expected)
     return MalformedLine(f"found {number} field{'s' * (number > 1)}", expected, file if number == 1 else "")
