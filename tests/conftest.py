@@ -200,4 +200,4 @@ def disk(tmp_path):
 def full_temporary_folder(disk, monkeypatch):
     """Makes a disk of a single page the folder for temporary files, and returns how an error about it begins."""
     monkeypatch.setattr(tempfile, "tempdir", str(disk("4k")))
-    return f"{tempfile.tempdir}: found the disk full when trying to write temporary files, for which TMPDIR names"
+    return rf"{tempfile.tempdir}: found the disk full when trying to write temporary files \(set TMPDIR"

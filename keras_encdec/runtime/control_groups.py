@@ -29,7 +29,7 @@ def _limits(name: str) -> list[str]:
 
 
 def system_text(path: pathlib.Path) -> str:
-    """Returns the text of a file of the system; an empty text if there is none."""
+    """Returns the text of a system file; an empty text if it is missing or cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:

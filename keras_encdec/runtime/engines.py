@@ -171,7 +171,7 @@ def died(shard: Shard) -> InputError:
     return InputError(found, expected, remedy, shard.parts[0].path)
 
 
-# In a process of `LocalProcesses`: the pickled opener, and the work after the first shard has come.
+# In a process of `LocalProcesses`: the pickled opener, and the work once the first shard has arrived.
 _opener = b""
 _opened: list[Work] = []
 
@@ -185,9 +185,9 @@ def _begin(opener: bytes, processors: list[int]) -> None:
 
 
 def _work(shard: Shard) -> tuple[ShardResult, list[str]]:
-    """Processes a shard, and returns its result and the package's warnings when the work was opened.
+    """Processes a shard, and returns its result and the warnings that the package gave when it opened the work.
 
-    The caller shows the warnings, those of all workers once.
+    The caller shows these warnings, so that equal warnings of several workers appear only once.
     """
     notices = []
     if not _opened:  # not in `_begin`, whose errors would not reach the caller

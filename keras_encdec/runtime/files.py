@@ -56,8 +56,8 @@ def check_path(path: object, what: str | None = None) -> None:
             for which the path may be empty.
 
     Raises:
-        ConfigurationError: a ValueError, for another object, such as `None`, a list or bytes, for an empty path, which
-            would lead to the working directory, and for a path with a NUL character, which no file can have.
+        ConfigurationError: a ValueError, for another object, such as `None`, a list or bytes; for an empty path, which
+            would lead to the working directory; and for a path with a NUL character, which no file can have.
     """
     if not isinstance(path, str | os.PathLike) or what and path == "":
         raise ConfigurationError(
@@ -70,11 +70,11 @@ def check_path(path: object, what: str | None = None) -> None:
 
 
 def check_lists(optional: Collection[str] = (), /, **lists: object) -> None:
-    """Checks that arguments, given by their names, are lists of paths: the letters of a path would be read as paths.
+    """Checks that arguments are lists of paths, not single paths, whose letters would be read as paths.
 
     Args:
         optional: names of the arguments that may be empty. Defaults to none.
-        **lists: the arguments.
+        **lists: the arguments, by their names.
 
     Raises:
         ConfigurationError: a ValueError, for a path or another object in place of a list, and for an empty list.
@@ -98,7 +98,7 @@ def check_local(path: FilePath, argument: str) -> None:
 
 
 def checked_utf8(path: str) -> str:
-    """Returns a path that a file in UTF-8 will contain.
+    """Checks a path that will be written into a file in UTF-8, and returns it.
 
     Raises:
         InputError: if the absolute path has bytes that are not UTF-8.

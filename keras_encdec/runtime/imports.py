@@ -99,7 +99,10 @@ def import_triton() -> None:
 
 
 def import_sacrebleu(otherwise: str = "") -> ModuleType:
-    """Imports sacrebleu, which belongs to the extra `smt`; `otherwise`, after a comma, says what else the user can do.
+    """Imports sacrebleu, which belongs to the extra `smt`.
+
+    Args:
+        otherwise: str. What else the user can do, after a comma, to end the error with. Defaults to nothing.
 
     Raises:
         ImportError: if it is not installed.

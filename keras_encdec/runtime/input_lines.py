@@ -44,7 +44,7 @@ def _check_compression(start: bytes, path: FilePath) -> None:
     """Raises InputError if a file begins with the signature of a compression other than gzip."""
     for magic, (program, command) in _OTHER_COMPRESSION.items():
         if start.startswith(magic):
-            found, remedy = f"found a file that {program} compressed", f"decompress it first: {command} FILE"
+            found, remedy = f"found a file compressed by {program}", f"decompress it first: {command} FILE"
             raise InputError(found, "expected plain or gzipped text", remedy, path=path)
 
 
@@ -52,8 +52,9 @@ class InputLines:
     r"""The lines of a plain or gzipped file, as bytes.
 
     The first two bytes of the file, not its name, decide whether it is gzipped. A line ends with a line feed, which is
-    not part of the line; a carriage return is. The file is read once, in blocks, so that the memory does not depend on
-    its size. Iterate over the lines, or call `take`, but not both. Use it as a context manager, or call `close`.
+    not part of the line; a carriage return before it is part of the line. The file is read once, in blocks, so that the
+    memory does not depend on its size. Iterate over the lines, or call `take`, but not both. Use it as a context
+    manager, or call `close`.
 
     Args:
         path: the file, or its URL; "-" means standard input; or a FilePart.
@@ -86,7 +87,7 @@ class InputLines:
 
     #: How progress describes the part of the file that is done.
     done: ClassVar[str] = "read"
-    # The lines of standard input that were opened last: two readers at once would get alternate blocks.
+    # The object that opened standard input last: two readers at once would get alternate blocks.
     _standard_input: ClassVar["weakref.ref[InputLines] | None"] = None
 
     def __init__(self, path: FilePath) -> None:
@@ -144,13 +145,13 @@ class InputLines:
                 )
                 raise InputError("found an empty file", "expected at least one line", remedy, path=path)
             if self._block.startswith(GZIP_MAGIC):
-                found, remedy = "found a file that gzip compressed twice", "decompress it first: gzip -dc FILE"
+                found, remedy = "found a file that was gzipped twice", "decompress it first: gzip -dc FILE"
                 raise InputError(found, "expected plain or gzipped text", remedy, path=path)
             if utf16 := _UTF16.match(self._block):
                 remedy = f"convert the file: iconv -f {_UTF16_NAMES[utf16.lastindex or 1]} -t utf-8 FILE"
                 raise InputError("found text in UTF-16", "expected UTF-8", remedy, path=path)
             if b"\n" not in self._block and _CARRIAGE_RETURNS.search(self._block):
-                found, remedy = "found lines that carriage returns separate", "convert the file: tr '\\r' '\\n' <FILE"
+                found, remedy = "found lines separated by carriage returns", "convert the file: tr '\\r' '\\n' <FILE"
                 raise InputError(found, "expected line feeds", remedy, path=path)
         except InputError:
             file.close()
@@ -278,7 +279,7 @@ class FilePart:
 
     Attributes:
         path: the path of the file, as errors name it.
-        first_line: int. Number of the first of the lines in the file, from 1.
+        first_line: int. Number of the first of these lines in the file, from 1.
         data: bytes. The lines, uncompressed, with their line feeds.
     """
 

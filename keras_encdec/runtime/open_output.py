@@ -22,7 +22,7 @@ STANDARD_OUTPUT = "/dev/stdout"
 # Level 3 of isal makes files 6 % smaller than level 2 and takes 50 % longer.
 _LEVEL = 2
 _BLOCK = 1 << 17
-# 15 bits, and 16 more for a gzip header and trailer.
+# The wbits argument of zlib: 15 for the largest window, plus 16 to write a gzip header and trailer.
 _WINDOW_BITS = 31
 
 
@@ -99,7 +99,7 @@ class _Output:
     Args:
         raw: stream of the bytes as they are stored.
         path: the name of the output.
-        store: makes the bytes that `raw` was given safe, without the name of the output. Optional.
+        store: flushes the bytes written to `raw` to the disk, before the output gets its name. Optional.
         appear: gives the output its name. Optional.
     """
 
@@ -158,8 +158,8 @@ def _local_output(path: str, keep: bool) -> Iterator[_Output]:
                 descriptor = os.dup(1)
             elif stat.S_ISREG(mode) and path != STANDARD_OUTPUT:
                 temporary, descriptor = stack.enter_context(temporary_beside(final))
-                if exists:  # what others may not read stays so
-                    with contextlib.suppress(OSError):  # a file system may know no permissions
+                if exists:  # what others must not read stays unreadable
+                    with contextlib.suppress(OSError):  # some file systems have no permissions
                         os.fchmod(descriptor, mode & 0o777 | 0o600)
             else:
                 descriptor = os.open(path if keep else os.devnull, os.O_WRONLY | os.O_CLOEXEC)
@@ -235,7 +235,7 @@ class GzipStream(io.RawIOBase):
 class OutputFile(io.FileIO):
     """Unbuffered file that raises its own write errors as InputError.
 
-    They can therefore not be confused with an OSError of the code that writes to the file.
+    They therefore cannot be confused with an OSError of the code that writes to the file.
 
     Args:
         descriptor: int. An open file descriptor.

@@ -161,7 +161,7 @@ class ReadingProgress(Progress):
 
 
 def counted(count: int, unit: str) -> str:
-    """Returns a number with its unit, given in the plural; for one, its first word that ends in "s" is changed.
+    """Returns a number with its unit, given in the plural; for 1, the first word that ends in "s" becomes singular.
 
     Example:
 

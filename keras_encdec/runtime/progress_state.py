@@ -31,17 +31,17 @@ class ProgressState:
         task: str, such as "encdec-score".
         process: int. Its process id.
         state: str: "running", "finished" or "failed".
-        step: int. Number of the step, from 1, of a task of several steps; 0 before the first.
+        step: int. Number of the current step of the task, from 1; 0 before the first.
         unit: str. What is counted, such as "lines".
         done: int. Units done in this step.
         total: int. Units of this step. If only the size of the input is known, it is estimated from the share that has
-            been read. `None` if nothing is known.
+            been read. `None` if neither is known.
         rate: float. Units per second since the step began.
         eta_seconds: float. Estimate of the time until the end of the step; `None` if it is not known.
         started: str. When the task began, in ISO 8601.
         updated: str. When this state was written.
         errors: int. Errors so far, including those after which the task continued, such as malformed lines.
-        last_error: str. Sentence of the last error; `None` if there was none.
+        last_error: str. Sentence about the last error; `None` if there was none.
     """
 
     task: str
@@ -125,7 +125,7 @@ class ProgressRecord:
         self._keep()
 
     def begin(self, unit: str, done: int = 0, share: float = 0.0) -> None:
-        """Begins a step, of which an earlier process may have done some units, a share of the step."""
+        """Begins a step, of which an earlier process may have done some units: `done`, which are a `share` of all."""
         self._begin = (time.monotonic(), done, share)
         self._change(step=self.state.step + 1, unit=unit, done=done, total=None, rate=0.0, eta_seconds=None)
         self._keep()
@@ -174,9 +174,9 @@ class ProgressRecord:
             self.state = dataclasses.replace(self.state, **values)  # type: ignore[arg-type]
 
     def _check_replaceable(self) -> None:
-        """Checks that the file is missing, or the record of an earlier task: a wrong path must not destroy a file."""
+        """Checks that the file is missing or is the record of an earlier task: a wrong path must not destroy a file."""
         path = self._path
-        if not path or not exists(path) or os.path.isdir(path):  # writing explains that a directory is no file
+        if not path or not exists(path) or os.path.isdir(path):  # writing to a directory raises its own error
             return
         may_be_ours = self._is_remote or (os.path.isfile(path) and os.path.getsize(path) <= _MAX_BYTES)
         if not may_be_ours or "eta_seconds" not in read_record(path):
@@ -225,11 +225,11 @@ def current_record() -> ProgressRecord | None:
 
 
 def count_errors(number: int, sentence: str) -> None:
-    """Counts errors after which the current task continues, if its progress is recorded and there are any.
+    """Counts errors after which the current task continues, if its progress is recorded.
 
     Args:
-        number: int. Number of errors.
-        sentence: str. Sentence of the last one.
+        number: int. Number of errors; 0 changes nothing.
+        sentence: str. Sentence about the last one.
     """
     if number and (record := current_record()):
         record.count_errors(number, sentence)

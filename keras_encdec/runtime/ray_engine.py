@@ -92,7 +92,7 @@ class RayActors:
                 self._address or "local", log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False
             )
         except (OSError, ValueError, RuntimeError) as error:
-            found = f"found no Ray cluster at {self._address or 'this machine'} ({error})"
+            found = f"found no Ray cluster {f'at {self._address}' if self._address else 'on this machine'} ({error})"
             expected = "expected one to work on"
             raise InputError(found, expected, "start one with ray start --head, or check --ray_address") from error
         finally:
@@ -125,7 +125,7 @@ class _Actors:
         self._pending: dict[ray.ObjectRef, tuple[Shard | None, ray.actor.ActorHandle]] = {}
         # The calls that each started actor has been given, in order; it works on the first of them.
         self._queues: dict[ray.actor.ActorHandle, list[ray.ObjectRef]] = {}
-        # By the number of a lost shard that has no result yet.
+        # The deaths of actors, by the number of the lost shard, until the shard has a result.
         self._deaths: collections.Counter[int] = collections.Counter()
         self._failed_starts = 0
 
@@ -193,7 +193,7 @@ class _Actors:
 
 def _not_started(error: Exception) -> InputError:
     found = f"found a Ray worker that does not start ({f'{error}'.strip().splitlines()[-1]})"
-    expected = "expected the package and Python's version to be the same on all nodes"
+    expected = "expected the same versions of the package and of Python on all nodes"
     return InputError(found, expected, "look at Ray's log")
 
 

@@ -214,7 +214,7 @@ def fetch(url: str, path: pathlib.Path, size: int | None = None) -> None:
 
 
 def _file_size(store: "fsspec.AbstractFileSystem", path: str) -> int:
-    """Returns the size of a file, 0 if the store does not say; raises an OSError for a folder or no file."""
+    """Returns the size of a file, 0 if the store does not say; raises an OSError for a folder or a missing file."""
     info = store.info(path)
     if info.get("type") == "directory":
         raise IsADirectoryError
@@ -245,7 +245,7 @@ def _store(url: str) -> "tuple[fsspec.AbstractFileSystem, str]":
         # Listings are not cached, so that files written by other processes are seen.
         return fsspec.core.url_to_fs(url, use_listings_cache=False, **_OPTIONS.get(protocol, {}))
     except ImportError as error:
-        # fsspec wraps the error of its import in one of its own, which has a sentence in place of the name.
+        # fsspec may wrap the import error in one of its own, which has only a sentence, without the library's name.
         needed = error.name or getattr(error.__cause__, "name", None) or f"{error}"
         extra = needed == "fsspec" or protocol in _IN_EXTRA
         install = 'pip install "keras-encdec[remote]"' if extra else f"pip install {needed}"

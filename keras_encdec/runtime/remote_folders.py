@@ -166,7 +166,7 @@ def copied_folder(url: str, only: Callable[[str], bool] = lambda name: True) -> 
 
 @functools.cache
 def local_copy(url: str) -> pathlib.Path:
-    """Copies a remote model directory to this machine, once for each process, which removes it when it ends.
+    """Copies a remote model directory to this machine, once per process. The copy is removed when the process ends.
 
     Checkpoints, prepared pairs and hidden files are left out.
 
@@ -189,8 +189,8 @@ class LocalFiles(contextlib.AbstractContextManager["LocalFiles"]):
     They are removed at the end of the `with` block.
 
     Args:
-        staged: dict from the URL of a folder to its copy on this machine, in which its files are found. Other names
-            have no effect. Defaults to none.
+        staged: dict from the URL of a folder to its copy on this machine, in which its files are found. Keys that are
+            not URLs have no effect. Defaults to none.
 
     Example:
 
@@ -245,7 +245,7 @@ atexit.register(_copies.close)
 
 @contextlib.contextmanager
 def _temporary_folder(url: str) -> Iterator[pathlib.Path]:
-    """Makes a temporary folder. Errors name it by the URL."""
+    """Makes a temporary folder. Errors show the URL in place of its path."""
     with temporary_folder() as outer:  # locked; some tasks lock the folder that they work on
         folder = pathlib.Path(outer, "copy")
         folder.mkdir()

@@ -70,7 +70,7 @@ def check_exists(file: FilePath, setting: str, path: FilePath) -> None:
 
 
 def toml_value(value: object) -> str:
-    """Writes a value in TOML, as JSON does, except that DEL in strings is escaped: TOML does not allow it.
+    """Formats a value as TOML: like JSON, except that DEL in strings is escaped, because TOML does not allow it.
 
     Characters outside ASCII stay as they are: JSON would write an emoji as two escapes, which TOML does not allow.
 
@@ -84,7 +84,7 @@ def toml_value(value: object) -> str:
 
 
 def toml_lines(values: Mapping[str, object]) -> list[str]:
-    """Writes lines of TOML, without values that are `None`."""
+    """Formats values as lines of TOML, and leaves out those that are `None`."""
     return [f"{name} = {toml_value(value)}" for name, value in values.items() if value is not None]
 
 

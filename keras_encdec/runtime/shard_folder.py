@@ -20,7 +20,7 @@ from keras_encdec.runtime.remote import remote_contents
 from keras_encdec.runtime.settings_files import Json, read_parsed
 from keras_encdec.runtime.shards import Shard, ShardResult
 
-# Name of the manifest, and the end of the name of a finished shard's record, which begins with the shard's number.
+# Name of the manifest, and the suffix of the records of finished shards, whose names begin with the shard's number.
 MANIFEST, DONE = "manifest.json", ".done.json"
 FORMAT = 4
 _BLOCK = 1 << 20
@@ -37,7 +37,7 @@ class ShardFolder(contextlib.AbstractContextManager["ShardFolder"]):
 
     Args:
         output: path of the first output file. The folder's name is this path with ".shards" after it.
-        manifest: dict, values of JSON, which describes the job: inputs, models and settings. A job can use the shards
+        manifest: dict of JSON values, which describes the job: inputs, models and settings. A job can use the shards
             in the folder only if its manifest is the same.
         compressed: list of bool, for each output whether its parts are compressed in the folder.
 
@@ -70,8 +70,8 @@ class ShardFolder(contextlib.AbstractContextManager["ShardFolder"]):
     def is_done(self, shard: Shard) -> bool:
         """Returns whether a shard is done. It is called with all shards, in order.
 
-        After a shard that is not done, a shard with other lines than those that were processed is not done, either: if
-        a malformed line was removed from the first, the lines of all later shards have moved.
+        A shard whose lines have changed since they were processed also counts as not done if a shard before it is not
+        done: if a malformed line was removed from the earlier shard, the lines of all later shards have moved.
 
         Raises:
             InputError: if the lines differ and all shards before are done: the input has changed.
@@ -117,8 +117,8 @@ class ShardFolder(contextlib.AbstractContextManager["ShardFolder"]):
         """Returns the result of a shard that is done for one output; both are numbered from 0.
 
         Raises:
-            InputError: if the part is missing or damaged. The shard then no longer counts as done, so that the job does
-                it again when it is started again.
+            InputError: if the part is missing or damaged. The shard then no longer counts as done, so that the next run
+                of the job does it again.
         """
         path, expected = self._part(shard, number), self.done[shard]["outputs"][number]
         data = part_content(path)

@@ -1,4 +1,4 @@
-"""Runs a job in shards: one that writes a file line by line, such as scoring, generating, selecting and decoding."""
+"""Runs a job that writes a file line by line, such as scoring, generating, selecting or decoding, in shards."""
 
 import contextlib
 import dataclasses
@@ -98,7 +98,7 @@ def run_in_shards(
         if is_stream(path) or path == STANDARD_OUTPUT:
             expected = "expected a file: a folder next to it keeps the shards"
             raise ConfigurationError("found the output %s with shards, %s", path, expected)
-        with open_output(path, keep=False):  # finds what cannot be written before hours of work
+        with open_output(path, keep=False):  # fails before hours of work, if the output cannot be written
             pass
     windows = -(-(job.shard_lines or 1) // job.window_lines)
     with contextlib.ExitStack() as stack:
@@ -144,7 +144,8 @@ def do_missing(
         engine: Engine.
         opener: WorkOpener.
         shards: iterable of all Shards of the input.
-        written: Progress, to which the lines of all shards are added, and to its `before` those of shards already done.
+        written: Progress. The lines of all shards are added to its count, and those of shards already done also to its
+            `before`.
         check: function that is called with the counts of each shard, in order, as soon as the shard and all before it
             are done, and may raise an error to stop the work. Defaults to no check.
 

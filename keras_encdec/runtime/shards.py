@@ -49,7 +49,7 @@ class ShardResult:
 
     Attributes:
         outputs: tuple of bytes, the lines for each output file, with their line feeds.
-        counts: dict, values of JSON: what the job's summary needs.
+        counts: dict of JSON values: what the job's summary needs.
     """
 
     outputs: tuple[bytes, ...]

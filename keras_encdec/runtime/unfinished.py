@@ -51,8 +51,7 @@ def _remove(path: str) -> None:
 def new_folder(path: FilePath) -> Iterator[pathlib.Path]:
     """Creates a folder and its missing parents for the `with` block; it may already exist.
 
-    If the block raises an exception, or `remove_unfinished` is called, those of the new folders that are empty are
-    removed.
+    If the block raises an exception, or `remove_unfinished` is called, the new folders that are empty are removed.
 
     Raises:
         InputError: if the folder cannot be created.
@@ -119,7 +118,7 @@ def temporary_folder() -> Iterator[str]:
 
 def writing_temporary_files() -> contextlib.AbstractContextManager[None]:
     """Turns an `OSError` in a `with` block that writes to a `temporary_folder` into an `InputError`."""
-    return explained(tempfile.gettempdir(), "to write temporary files, for which TMPDIR names another folder")
+    return explained(tempfile.gettempdir(), "to write temporary files (set TMPDIR to use another folder)")
 
 
 def _beside(path: str) -> tuple[str, str]:
@@ -221,7 +220,7 @@ def directory_lock(folder: FilePath, job: str, argument: str) -> Iterator[None]:
                     path.write_text(f"process {os.getpid()} on {socket.gethostname()}")
                 yield
         finally:
-            with contextlib.suppress(OSError):  # such as a disk that is read-only since its failure
+            with contextlib.suppress(OSError):  # for example, on a disk that has become read-only after an error
                 path.unlink()  # before the release; after it, the file may belong to another job
             lock.release()
             _remove_empty([folder])

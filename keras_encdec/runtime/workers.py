@@ -66,7 +66,7 @@ def collect_cycles_rarely() -> None:
 def processes(number: int) -> Iterator[Executor]:
     """Yields an executor with a number of processes, which end at once if the block fails or this process dies.
 
-    With one, this process does the work, as soon as it is submitted.
+    If the number is 1, this process does the work, as soon as it is submitted.
 
     The processes are spawned, because a process that runs TensorFlow must not be forked. A program that calls this
     function must therefore keep its own work under `if __name__ == "__main__":`.
@@ -92,7 +92,7 @@ def processes(number: int) -> Iterator[Executor]:
 def child_processes(number: int, begin: Callable[..., object] | None = None, *arguments: object) -> Iterator[Executor]:
     """Yields an executor with a number of child processes, as `processes` does, even if the number is 1.
 
-    Each process first calls `begin` with the arguments, which are picklable.
+    Each process first calls `begin` with the arguments, which must be picklable.
 
     Raises:
         BrokenProcessPool: if a process was killed.
@@ -204,7 +204,7 @@ def in_order(
 ) -> Iterator[Result]:
     """Calls a function on items in an executor and yields the results in the items' order.
 
-    Items are read as far as needed: `ahead` further ones are submitted before it waits for the result of an item.
+    Items are read only as needed: `ahead` further items are submitted before the result of an item is awaited.
     """
     pending: collections.deque[Future[Result]] = collections.deque()
     try:

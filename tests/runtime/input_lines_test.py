@@ -214,7 +214,7 @@ def test_a_file_of_another_compression_is_reported(tmp_path, compress, program):
     with pytest.raises(InputError) as caught:
         InputLines(path)
     assert str(caught.value) == (
-        f"{path}: found a file that {program} compressed, expected plain or gzipped text; decompress it first: "
+        f"{path}: found a file compressed by {program}, expected plain or gzipped text; decompress it first: "
         f"{program} -dc FILE."
     )
 
@@ -238,7 +238,7 @@ def test_lines_that_carriage_returns_separate_are_reported(tmp_path, compress):
     path.write_bytes(compress(b"a ||| b ||| 0.5\rc ||| d ||| 0.5\r"))
     with pytest.raises(InputError) as caught:
         InputLines(path)
-    expected = "found lines that carriage returns separate, expected line feeds; convert the file:"
+    expected = "found lines separated by carriage returns, expected line feeds; convert the file:"
     assert str(caught.value) == f"{path}: {expected} tr '\\r' '\\n' <FILE."
     for text in (b"a\r\n", b"a\r", b"a\r\r", b"a\rb\n"):
         path.write_bytes(compress(text))
@@ -250,7 +250,7 @@ def test_a_file_that_was_gzipped_twice_is_reported(tmp_path):
     """With --on_error=keep, it would be copied as lines without scores."""
     path = tmp_path / "table.gz"
     path.write_bytes(gzip.compress(gzip.compress(b"a ||| b ||| 0.5\n")))
-    expected = "found a file that gzip compressed twice, expected plain or gzipped text; decompress it first: gzip -dc"
+    expected = "found a file that was gzipped twice, expected plain or gzipped text; decompress it first: gzip -dc"
     with pytest.raises(InputError, match=f"table.gz: {expected} FILE"):
         InputLines(path)
 

@@ -100,7 +100,7 @@ def test_without_an_address_no_running_cluster_is_joined_and_signals_stay_handle
     before = signal.getsignal(signal.SIGTERM)
     # With the address `None`, Ray joins the cluster that RAY_ADDRESS names, or one that runs on this machine.
     monkeypatch.setattr("ray.init", init)
-    with pytest.raises(InputError, match=r"found no Ray cluster at this machine \(local\)"):
+    with pytest.raises(InputError, match=r"found no Ray cluster on this machine \(local\)"):
         list(RayActors(1).run(Uppercase("deaths"), shards()))
     assert signal.getsignal(signal.SIGTERM) == before
 
