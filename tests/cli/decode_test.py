@@ -41,7 +41,7 @@ def test_weights_come_from_a_file_and_from_flags(files):
     (files / "weights").write_text("\n".join(weights))
     given = [*flags(files, nbest_size=1, weights=files / "weights"), "--weight=TranslationModel0=1 0"]
     zeros = "--weight=LexicalReordering0=0 0"
-    fail(in_process(COMMAND, *given), 1, "found weights of LexicalReordering0, expected features of the decoder only")
+    fail(in_process(COMMAND, *given), 1, "found weights of LexicalReordering0, expected weights of the decoder's")
     succeed(in_process(COMMAND, *given, zeros))
     assert " ||| -1.38629 ||| " in (files / "out").read_text().splitlines()[0]  # 2 ln 0.5
 

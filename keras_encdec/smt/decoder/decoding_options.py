@@ -30,8 +30,8 @@ _INITIAL = {DISTORTION: [0.3], LANGUAGE_MODEL: [0.5], WORD_PENALTY: [-1.0], PHRA
 class DecodingOptions(EncodingOption, ShardOptions):
     """Options of `decode_nbest`.
 
-    The distortion limit is that of a moses.ini as Moses's training writes it, and the table limit is Moses's default.
-    Moses's default pop limit is 1,000, which takes three times as long for little gain.
+    The default distortion limit is the one that Moses's training writes into a moses.ini, and the default table limit
+    is Moses's. Moses's default pop limit is 1,000, which takes three times as long for little gain.
     """
 
     number_of_processes: int | None = hyperparameter(
@@ -75,7 +75,7 @@ class DecoderWeights(NamedTuple):
         language_model: float. Weight of ln p of the sentence by the language model.
         word_penalty: float. Weight of minus the number of words.
         phrase_penalty: float. Weight of the number of phrases.
-        translation: tuple of float. Weights of the sums of ln of each score of the phrase table.
+        translation: tuple of float. For each score of the phrase table, the weight of the sum of its ln.
         unknown: float. Weight of -100 times the number of unknown words.
     """
 
@@ -88,7 +88,7 @@ class DecoderWeights(NamedTuple):
 
     @classmethod
     def of_features(cls, weights: Weights, num_scores: int) -> Self:
-        """Checks weights that are given by the names of features.
+        """Checks weights that are given by the names of features, and arranges them for the decoder.
 
         Args:
             weights: dict from str to list of float, as `read_weights` returns it. `UnknownWordPenalty0` may be missing.
@@ -119,7 +119,7 @@ class DecoderWeights(NamedTuple):
             zeros = " ".join(f'--weight="{shortened(name)}={" 0" * len(weights[name])}"' for name in dense)
             raise InputError(
                 f"found weights of {', '.join(names)}",
-                f"expected features of the decoder only, {', '.join(lengths)}",
+                f"expected weights of the decoder's features only: {', '.join(lengths)}",
                 "leave them out"
                 + f", or give {zeros}" * bool(dense)
                 + "; in a moses.ini, remove [weight-file]" * bool(sparse),

@@ -1,4 +1,4 @@
-"""Translates sentences by a phrase table and an n-gram language model, and writes an n-best list."""
+"""Translates sentences with a phrase table and an n-gram language model, and writes an n-best list."""
 
 import contextlib
 import dataclasses
@@ -53,7 +53,7 @@ class DecodingSummary(ShardedFileSummary):
         lines: int. Number of hypotheses written.
         seconds, output: see `FileSummary`.
         sentences: int. Number of sentences translated.
-        unknown_words: int. Number of words in the best hypotheses that were copied, as the table lacks them.
+        unknown_words: int. Number of words in the best hypotheses that were copied because the table lacks them.
         words: int. Number of words in the sentences.
         before: int. Sentences in shards that an interrupted earlier call had translated.
     """
@@ -118,16 +118,16 @@ def decode_nbest(
     show: Callable[[str], object] | None = None,
     **values: object,
 ) -> DecodingSummary:
-    """Translates sentences by a phrase table and an n-gram language model, and writes an n-best list as Moses does.
+    """Translates sentences with a phrase table and an n-gram language model, and writes an n-best list as Moses does.
 
     A line is `id ||| hypothesis  ||| features ||| total ||| segmentation`. The features are those of Moses:
     `Distortion0`, minus the sum of the distances between the end of a phrase's source and the start of the next one's;
     `LM0`, ln p of the sentence with its end; `WordPenalty0`, minus the number of words; `PhrasePenalty0`, the number of
-    phrases; `TranslationModel0`, for each score of the table, the sum of its ln over the phrases, -100 at least for
-    each phrase. The total is the weighted sum of the features. The segmentation has for each phrase, in the order of
-    the target, the first and last word of its source and of its target, counted from 0: `0=0 1-2=1-3`.
+    phrases; `TranslationModel0`, for each score of the table, the sum of its ln over the phrases, where each ln counts
+    as at least -100. The total is the weighted sum of the features. The segmentation has for each phrase, in the order
+    of the target, the first and last word of its source and of its target, counted from 0: `0=0 1-2=1-3`.
 
-    Tokens of the text, of the table and of the language model may have Moses's escapes or not; hypotheses have them. A
+    Tokens of the text, the table and the language model may or may not have Moses's escapes; hypotheses have them. A
     factored word is reduced to its first factor. A word without a phrase in the table is copied. It adds -100 times the
     weight `UnknownWordPenalty0` to the total; as in Moses, the list has no such feature. An empty sentence has one
     empty hypothesis.
@@ -138,7 +138,7 @@ def decode_nbest(
     that is a binary file of KenLM, which the processes share. Processes are spawned, so a program must keep its own
     work under `if __name__ == "__main__":`, except with `number_of_processes=1`.
 
-    With `shard_lines` or `engine="ray"` the work is done in shards, as `keras_encdec.scoring.score_file` does it.
+    With `shard_lines` or `engine="ray"`, the work is done in shards, as in `keras_encdec.scoring.score_file`.
 
     Args:
         source: sentences, one per line, words separated by spaces, plain or gzipped.
@@ -149,7 +149,7 @@ def decode_nbest(
             counts as 1. Defaults to `initial_weights`.
         options: DecodingOptions. Defaults to `None`: those of the command.
         other_weights: dict from feature to list of float; they replace those of the same names in `weights`. Optional.
-        progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
+        progress: shows the progress, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         show: function that is called with sentences for the user before the processing of shards starts. Defaults to
             `None`.
         **values: options by name, which override those in `options`.
@@ -296,7 +296,7 @@ class _Decoder:
         self._finder = TranslationOptionFinder(task.phrases, self._model, task.weights, options.table_limit)
 
     def translate(self, sentences: Iterable[tuple[int, list[str]]]) -> tuple[list[bytes], int]:
-        """Returns the lines of sentences, given by their numbers and words, and how many words the best ones copy."""
+        """Translates numbered sentences; returns the lines of the list, and how many words the best hypotheses copy."""
         lines: list[bytes] = []
         unknown_words = 0
         for number, words in sentences:

@@ -70,9 +70,9 @@ def read_phrases(
 
 
 class TranslationOptionFinder:
-    """Makes the translation options of sentences: of each phrase those with the best estimates.
+    """Makes the translation options of sentences: for each phrase, those with the best estimates.
 
-    With a `table_limit` of 0, it makes all. The words of the model may have Moses's escapes or not.
+    With a `table_limit` of 0, it makes all. The words of the model may or may not have Moses's escapes.
     """
 
     def __init__(self, phrases: PhraseTable, model: NgramModel, weights: DecoderWeights, table_limit: int) -> None:
@@ -98,7 +98,7 @@ class TranslationOptionFinder:
         return spans
 
     def _of_phrase(self, source: str) -> list[PhraseOption]:
-        if source not in self._phrases:  # as most phrases of a sentence
+        if source not in self._phrases:  # like most phrases of a sentence
             return []
         if source not in self._options:
             options = [self._option(*phrase) for phrase in self._phrases[source]]
@@ -118,6 +118,6 @@ class TranslationOptionFinder:
         return PhraseOption(text, words, scores, score, score + weights.language_model * log10 * LN_10, is_unknown)
 
     def _word(self, word: str) -> str:
-        """Returns a word as the model has it, with or without escapes. An escaped `</s>` in a text ends no sentence."""
+        """Returns a word as the model has it, with or without escapes; an escaped `</s>` does not end the sentence."""
         plain = unescape(word)
         return plain if plain in self._model and word not in self._model and plain not in _SPECIAL else word

@@ -37,8 +37,8 @@ class Arc(NamedTuple):
     score: float
 
 
-# A derivation of a SearchNode: its score, the number of its last arc, its rank among those of the arc's previous node
-# without this arc, and its text.
+# A derivation of a SearchNode: its score, the number of its last arc, the rank that the derivation without this arc has
+# among those of the arc's previous node, and its text.
 RankedDerivation = tuple[float, int, int, str]
 
 

@@ -101,7 +101,7 @@ def _derivation(node: SearchNode, rank: int) -> list[Arc]:
 
 
 def _ranked(node: SearchNode, rank: int) -> RankedDerivation | None:
-    """Computes the derivation of a rank, from 0, when it is needed: all lower ranks are computed by then, or none.
+    """Returns the derivation of a rank, from 0, and computes it and those of lower ranks unless they are known.
 
     This is algorithm 3 of Huang and Chiang, 2005 (W05-1506). Of derivations with the same text, only the best gets a
     rank: whatever follows, the others have lower scores (Huang, Knight and Joshi, 2006).

@@ -263,7 +263,7 @@ def _read_giza(path: FilePath, lines: Iterator[tuple[int, bytes]]) -> _LinksFile
                 number,
             )
         by_sentence[pair], line_of_pair[pair] = SentenceLinks(links, links), number
-    # MGIZA writes parts whose pairs alternate, so that a file that was joined from them is not in the order of pairs.
+    # MGIZA writes parts whose pairs alternate, so a file joined from these parts is not in the order of the pairs.
     pairs = sorted(by_sentence)
     for pair, following in itertools.pairwise(pairs):
         if following != pair + 1:

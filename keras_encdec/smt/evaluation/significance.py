@@ -13,7 +13,8 @@ BOOTSTRAP_SAMPLES = 1000
 RANDOMIZATION_TRIALS = 10_000
 SEED = 12345  # sacrebleu's
 _CELLS = 1 << 22  # maximum size of an array in memory
-_ROUNDING = 1e-9  # of scores in percent: equal differences, computed from different sums, may differ by less
+# Differences of scores, 0 to 100, that are equal but computed from different sums differ by less than this.
+_ROUNDING = 1e-9
 
 
 class BootstrapResult(NamedTuple):
@@ -49,7 +50,7 @@ def paired_bootstrap(
     samples: int = BOOTSTRAP_SAMPLES,
     seed: int = SEED,
 ) -> BootstrapResult:
-    """Tests by paired bootstrap resampling how often a difference as large as the observed one is due to chance.
+    """Tests by paired bootstrap resampling how often a difference as large as the observed one arises by chance.
 
     With one run of each system, this is the test of `sacrebleu --paired-bs` with one exception: a difference that
     equals the observed one counts as due to chance, as is usual. So the p-value of a system against itself is 1.

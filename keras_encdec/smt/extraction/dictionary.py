@@ -177,7 +177,7 @@ def write_dictionary(
         format: str. Name of a registered format, such as "tsv" or "parallel". Defaults to "tsv".
         source: the source sentences of parallel text. Optional.
         alignment: file of links. Without it, the pairs are aligned, see `open_aligned_pairs`. Optional.
-        progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
+        progress: shows the progress, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.
 
     Raises:

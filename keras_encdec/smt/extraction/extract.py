@@ -111,7 +111,7 @@ def extract_phrase_table(
         source: the source sentences of parallel text. Optional.
         alignment: file of links as Moses writes them, `0-0 1-2`, a line for each line of the text. Defaults to
             `None`: the sentences are aligned.
-        progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
+        progress: shows the progress, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.
 
     Raises:
@@ -216,7 +216,7 @@ class ExtractionJob:
                     shown.add(done_now - shown.count)
 
     def extract(self, lengths: list[int], symmetrization: str, max_length: int) -> int:
-        """Extracts the phrase pairs of all batches, of which `lengths` are the numbers of sentence pairs.
+        """Extracts the phrase pairs of all batches; `lengths` has the number of sentence pairs in each batch.
 
         Returns the number of phrase pairs, each counted as often as it occurs.
         """

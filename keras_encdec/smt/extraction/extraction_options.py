@@ -56,7 +56,7 @@ class ExtractionOptions(RawTextOptions, EncodingOption, MalformedLinesOption, Pr
     )
     max_sentence_length: int = hyperparameter(
         100,
-        "Maximum number of words in a sentence. A longer sentence, and an empty one, is handled like a malformed line.",
+        "Maximum number of words in a sentence. Longer sentences and empty ones are handled like malformed lines.",
         minimum=1,
     )
     smoothing: str = hyperparameter(

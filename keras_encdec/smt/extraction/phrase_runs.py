@@ -74,7 +74,7 @@ def write_runs(keys: Iterable[bytes], path: str) -> list[Run]:
 
 
 def plan_ranges(runs: Sequence[Run]) -> list[Range]:
-    """Cuts runs into ranges of whole sources, in order, of about 16 MiB. Only a single source makes one much larger."""
+    """Cuts runs into ranges of whole sources, in order, of about 16 MiB; only that of a single source can be larger."""
     blocks = sorted(
         (key, end - start)
         for run in runs

@@ -22,7 +22,7 @@ _MAX_CHOICES = 10_000
 
 
 class HypothesisPhrases:
-    """Finds the phrases of each hypothesis of a sentence, in a list in which `moses_feature` is the table's feature.
+    """Finds the phrases of each hypothesis of a sentence. In its list, `moses_feature` is the feature of the table.
 
     Attributes:
         recovered: int. Number of hypotheses so far whose phrases were recovered from their features.
@@ -317,6 +317,6 @@ def _phrases(chosen: _Chosen | None) -> list[PositionedPhrase]:
 
 
 def tolerance(value: float) -> float:
-    """Returns the largest difference between a sum and its six digits in a list, computed in single precision."""
+    """Returns how far a sum may be from its value in a list: in single precision, and with six digits."""
     digit = 10.0 ** (math.floor(math.log10(abs(value))) - 5) if value else 1e-6
     return digit / 2 + 2e-6 * max(1.0, abs(value))

@@ -67,9 +67,9 @@ def add_ngram_posteriors(
         value n   = sum of P(u | x) over the n-grams u of the hypothesis,   n = 1 .. 4
 
     A hypothesis that shares many n-grams with the model's own translations gets high values, even if the model has
-    never seen its rarest word. With tuned weights of the four values, the hypothesis with the highest total
-    approximately has the least expected loss of BLEU (minimum Bayes risk). Words are compared without factors and
-    without Moses's escapes.
+    never seen its rarest word. With tuned weights of the four values, the hypothesis with the highest total is roughly
+    the one with the least expected loss in BLEU (minimum Bayes risk). Words are compared without factors and without
+    Moses's escapes.
 
     Args:
         input: n-best list, plain or gzipped. "-" means standard input.
@@ -77,7 +77,7 @@ def add_ngram_posteriors(
             format="moses_nbest". It may be the same list as `input`, whose totals then give the probabilities.
         output: file to write, gzipped if its name ends in .gz. "-" means standard output.
         options: PosteriorOptions. Defaults to `None`: those of the command.
-        progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
+        progress: shows the progress, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.
 
     Raises:

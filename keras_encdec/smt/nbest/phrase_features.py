@@ -37,9 +37,9 @@ class PhraseFeatureOptions(EncodingOption, MalformedLinesOption):
     on_error: str = hyperparameter(
         "stop",
         "What to do with a malformed line, or a hypothesis whose phrases are not found: stop with an error (stop); or "
-        "count it (keep). Then a malformed line of the list gets 0, one of the table is left out, and the hypothesis "
-        "gets the mean of the other hypotheses of its sentence; if the phrases of none are found, -100 for each word "
-        "of the sentence.",
+        "count it and continue (keep). With keep, a malformed line of the list gets 0, and one of the table is left "
+        "out. A hypothesis whose phrases are not found gets the mean of the other hypotheses of its sentence; if the "
+        "phrases of none are found, each gets -100 for each word of the sentence.",
         choices=("stop", "keep"),
     )
 
@@ -130,7 +130,7 @@ def add_phrase_features(
             `None`: `{"RNN0": [5]}`, the score that `encdec-score` adds to Moses's four.
         options: PhraseFeatureOptions. Defaults to `None`: those of the command. With `on_error="keep"`, see
             `lowest_sum` for a sentence if the phrases of none of its hypotheses are found.
-        progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
+        progress: shows the progress, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.
 
     Raises:
@@ -238,10 +238,10 @@ class _FeatureWriter:
 
 
 def lowest_sum(source_words: int) -> float:
-    """Returns the lowest sum of log-scores of a hypothesis: -100 for each word of the sentence, or for an empty one.
+    """Returns the lowest sum of log-scores of a hypothesis: -100 for each word of the sentence; -100 if it is empty.
 
-    It is the value of all hypotheses of a sentence if the phrases of none of them are found, so it does not change
-    their order. Being the lowest, it is not better than the value of a hypothesis of the sentence in another list.
+    All hypotheses of a sentence get this value if the phrases of none of them are found, so it does not change their
+    order. As the lowest value, it is never better than that of a hypothesis of the same sentence in another list.
     """
     return LOWEST_LOG_PROBABILITY * max(source_words, 1)
 

@@ -113,8 +113,9 @@ def read_phrase_scores(
         sentences: list of list of str, words without factors and escapes.
         min_scores: int. Minimum number of scores on each line. Defaults to `1`.
         encoding: str. The table's encoding. Defaults to `None`: UTF-8, and other bytes are an error.
-        on_error: str. "stop" raises at a malformed line, "keep" leaves it out and counts it. Defaults to "stop".
-        progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
+        on_error: str. At a malformed line, "stop" raises an error; "keep" leaves it out and counts it. Defaults to
+            "stop".
+        progress: shows the progress, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
 
     Returns:
         PhraseScores. As in Moses, ln of a score is at least -100.

@@ -50,7 +50,7 @@ class RerankSummary(FileSummary):
     Attributes:
         lines, seconds, output: see `FileSummary`.
         missing: int. Number of empty lines among them, one for each sentence without hypotheses.
-        is_text: bool. Whether each line is the best hypothesis of a sentence, not one of a list.
+        is_text: bool. Whether each line is the best hypothesis of a sentence, not a line of a list.
     """
 
     missing: int = 0
@@ -83,7 +83,7 @@ def rerank(
             order.
         other_weights: dict from feature name to list of float; they replace those of the same names in `weights`.
             Optional.
-        progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
+        progress: shows the progress, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.
 
     Raises:

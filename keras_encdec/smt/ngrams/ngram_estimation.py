@@ -31,7 +31,7 @@ _FALLBACK = (0.5, 1.0, 1.5)
 _LOG10_ZERO = -99.0
 
 
-#: The largest order of the models that KenLM reads as it is usually built, such as the package `kenlm`.
+#: The largest order that KenLM reads in its usual builds, such as the package `kenlm`.
 MAX_ORDER = 6
 
 
@@ -58,8 +58,8 @@ class NgramSummary(FileSummary):
         seconds, output: see `FileSummary`.
         ngrams: tuple of int. Number of n-grams of each order, from unigrams up; the unigrams include `<unk>`, `<s>` and
             `</s>`.
-        fallback: tuple of int. The orders that use the default discounts 0.5, 1 and 1.5, as the text is too short to
-            estimate them.
+        fallback: tuple of int. The orders that use the default discounts 0.5, 1 and 1.5, because the text is too short
+            to estimate them.
     """
 
     ngrams: tuple[int, ...] = ()
@@ -122,9 +122,9 @@ def estimate_ngrams(
             line is an empty sentence.
         output: file to write, gzipped if its name ends in .gz. "-" means standard output.
         options: NgramOptions. Defaults to `None`: those of the command.
-        vocabulary: text, or list of words, whose words the model has; `min_count` then refers to this file. Defaults to
-            `None`: `input` itself.
-        progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
+        vocabulary: file with the words that the model has, as text or a list; `min_count` then refers to this file.
+            Defaults to `None`: `input` itself.
+        progress: shows the progress, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.
 
     Raises:

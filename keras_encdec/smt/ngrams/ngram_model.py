@@ -97,7 +97,7 @@ class NgramModel:
         self._model.BeginSentenceWrite(self.begin)
 
     def __contains__(self, word: str) -> bool:
-        """Whether the model has a word; KenLM gives all others ln p of `<unk>`."""
+        """Whether the model has a word. KenLM scores all other words as `<unk>`."""
         try:
             return "\0" not in word and word in self._model
         except UnicodeEncodeError:  # the word has bytes that are not text in the declared encoding
@@ -110,7 +110,7 @@ class NgramModel:
             InputError: if log10 p is not finite, because of a number such as -1e400 in the file.
         """
         following = self._new_state()
-        if "\0" in word:  # KenLM would read the part before it
+        if "\0" in word:  # KenLM would read only the part before it
             word = UNKNOWN.decode()
         try:
             log10 = self._model.BaseScore(state, word, following)

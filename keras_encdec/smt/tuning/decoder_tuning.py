@@ -118,8 +118,8 @@ def tune_decoder(
     translations score best.
 
     The directory contains the list and the weights of each round, `run1.nbest.gz` and `run1.weights`, and at the end
-    the best weights, `weights`. Existing files are replaced, except for lists that an interrupted call made of the same
-    files with the same settings and weights: `lists.json` records these.
+    the best weights, `weights`. Existing files are replaced, except for lists that an interrupted call made from the
+    same files with the same settings and weights: `lists.json` records these.
 
     Args:
         source: sentences, one per line.
@@ -130,7 +130,7 @@ def tune_decoder(
         options: DecoderTuningOptions. Defaults to `None`, MERT for BLEU in at most 8 rounds.
         decoding: DecodingOptions. Defaults to `None`: those of `encdec-decode`.
         report: function that is called with each TuningRound when it is done. Defaults to one that does nothing.
-        progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
+        progress: shows the progress, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         **values: options of either kind by name, such as `rounds` or `pop_limit`, which override those given above.
 
     Raises:
@@ -231,7 +231,7 @@ class _RecordedDecoder:
         return self.folder / "lists.json"
 
     def nbest(self, number: int, weights: dict[str, list[float]]) -> pathlib.Path:
-        """Returns the path of a round's list, the first of which is number 1, and makes the list unless it exists."""
+        """Returns the path of the list of a round, numbered from 1, and makes the list unless it exists."""
         path = self.folder / f"run{number}.nbest.gz"
         if self._weights[number - 1 : number] != [weights] or not path.exists():
             # Before the list is replaced, so that the record never describes an incomplete list.

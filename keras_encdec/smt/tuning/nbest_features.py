@@ -68,7 +68,7 @@ class NBestFeatures:
         return self.metric.score(self.counts[self.best(weights)].sum(axis=0))
 
     def quick_score(self, weights: Array) -> float:
-        """Computes the same score without sacrebleu; it differs by rounding only."""
+        """Computes the same as `score` without sacrebleu; the results differ by rounding only."""
         return float(self.metric.scores(self.counts[self.best(weights)].sum(axis=0)))
 
     def to_array(self, weights: Weights) -> Array:
@@ -84,7 +84,7 @@ class NBestFeatures:
 
 
 def first_of_each(chosen: npt.NDArray[np.bool_], starts: Indices) -> Indices:
-    """Finds the first chosen row, `(sentences,)`, of each sentence; each has one, and begins at one of the `starts`."""
+    """Finds the first chosen row of each sentence, `(sentences,)`. Each has one, and `starts` has its first row."""
     rows = np.flatnonzero(chosen)
     return rows[np.searchsorted(rows, starts)]
 
@@ -150,7 +150,7 @@ def read_nbest_features(
 def _distinct(
     hypotheses: Iterable[tuple[FilePath, NBestHypothesis]], layout: "_Layout", encoding: FileEncoding
 ) -> Iterator[tuple[str, tuple[float, ...]]]:
-    """Yields the text and the values of each hypothesis of a sentence, but equal ones once."""
+    """Yields the text and the values of each distinct hypothesis of a sentence."""
     seen: set[tuple[str, tuple[float, ...]]] = set()
     for path, hypothesis in hypotheses:
         text = " ".join(hypothesis.words(encoding, path))

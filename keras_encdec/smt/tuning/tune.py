@@ -227,7 +227,7 @@ def _initial_weights(
         length = lists.lengths.get(name)
         where = None if name in other_weights else path
         if length is None and any(values) and "_" not in name and name not in unlisted - other_weights.keys():
-            found, expected = f"found weights of {shortened(name)}", "expected features of the lists only"
+            found, expected = f"found weights of {shortened(name)}", "expected weights of features in the lists only"
             raise InputError(found, expected, "give lists with the feature, or the weight 0 to leave it out", where)
         if length is not None and length != len(values):
             raise InputError(

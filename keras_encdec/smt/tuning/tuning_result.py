@@ -20,7 +20,7 @@ class TunedWeights:
         test_score: float. The score on the held-out lists; `None` without them.
         seconds: float. Duration of the search.
         discarded_score: float. The score of the weights that the search found, if it is lower than that of the initial
-            weights, which were kept then; else `None`.
+            weights, which were then kept; else `None`.
     """
 
     seed: int
@@ -33,7 +33,7 @@ class TunedWeights:
     def __str__(self) -> str:
         test = "" if self.test_score is None else f", test {self.test_score:.2f}"
         discarded = self.discarded_score
-        kept = "" if discarded is None else f", the initial weights, as the search found {discarded:.2f}"
+        kept = "" if discarded is None else f", initial weights kept because the search found {discarded:.2f}"
         return f"seed {self.seed}: {self.score:.2f}{test}, {self.seconds:.1f} s{kept}"
 
 

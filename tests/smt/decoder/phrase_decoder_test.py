@@ -261,7 +261,7 @@ def test_several_processes_write_the_same_list(folder, tmp_path):
         ({name: WEIGHTS[name] for name in NAMES[1:]}, "found no weight of Distortion0, expected weights"),
         (
             {**WEIGHTS, "RNN0": [0, 0.5], "LM1": [0], "LM2": [1]},
-            'found weights of RNN0, LM2, expected features of .* --weight="RNN0= 0 0" --weight="LM2= 0"',
+            'found weights of RNN0, LM2, expected weights of .* --weight="RNN0= 0 0" --weight="LM2= 0"',
         ),
         (
             {**WEIGHTS, "tm_a": [1.0], "tm_b": [2.0]},

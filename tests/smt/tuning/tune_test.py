@@ -178,7 +178,7 @@ def test_lists_with_one_hypothesis_per_sentence_leave_the_weights(files):
 
 
 def test_weights_of_features_that_the_lists_lack_are_refused(files):
-    result = f"{files}/moses.ini: found weights of LM0, expected features of the lists only; give lists with the feat"
+    result = f"{files}/moses.ini: found weights of LM0, expected weights of features in the lists only; give lists "
     (files / "nbest").write_text(NBEST.replace("LM0", "LM1"))
     with pytest.raises(InputError, match=re.escape(result)):
         tuned(files)
@@ -224,7 +224,7 @@ def test_the_initial_weights_are_kept_if_the_search_finds_worse_ones(files, out,
         "The search found weights with a lower score on the lists than the initial weights (BLEU "
         f"{tuning.best.discarded_score:.2f} instead of 100.00); the initial weights were kept."
     )
-    assert f", the initial weights, as the search found {tuning.best.discarded_score:.2f}" in str(tuning.best)
+    assert f", initial weights kept because the search found {tuning.best.discarded_score:.2f}" in str(tuning.best)
     # Weights of 0 rank nothing, so they are not kept; but the user is told.
     (files / "best").write_text("".join(NBEST.splitlines(True)[i] for i in (1, 0, 3, 2, 4)))
     tuning = tune([files / "best"], [files / "ref"], algorithm=algorithm)
