@@ -41,14 +41,13 @@ class TranslationEntropies:
 
     To a model, all unknown words are the same word, which it therefore finds probable. A pair gets nan if more than
     the share `max_unknown_in_pair` of the words of a side are unknown, unless the model reads or spells them by their
-    characters. In raw text, a side may have no words although it has characters, such as a single no-break space, and
-    many words without any space, such as a row of dashes. A pair with a side without words, or with more than
-    `max_tokens`, is not scored, and gets nan, too.
+    characters. A pair with a side without words, or with more than `max_tokens`, is not scored, and gets nan, too. In
+    raw text, a single no-break space has no words, and a row of dashes without spaces may have many.
 
     Args:
         model: directory of a translation model, or a loaded ModelDirectory, or a TextScorer, which stays open.
         reverse: bool. Whether to expect a model of p(source | target). Defaults to `False`.
-        flag: str. Name in error messages of the argument that gave the model. Defaults to "the model".
+        flag: str. What error messages call the argument that gave the model. Defaults to "the model".
         end_weight: float. Number of tokens that the end of sequence counts as, more than 0 and at most 1,000. Defaults
             to `1.0`: the cross-entropy itself.
         max_unknown: float. Maximum share of the words of a side, so far, that may be unknown to the model. Defaults to
@@ -132,7 +131,7 @@ class LanguageModelEntropies:
     Args:
         model: directory of a language model, or a loaded ModelDirectory, or a TextScorer, which stays open.
         side: str. "source" or "target".
-        flag: str. Name in error messages of the argument that gave the model. Defaults to "the model".
+        flag: str. What error messages call the argument that gave the model. Defaults to "the model".
         max_tokens: int. Maximum number of words, as the model reads them. Defaults to `None`: no limit.
 
     Attributes:
@@ -220,8 +219,8 @@ def open_entropies(
 
     Raises:
         ImportError: if kenlm is needed and is not installed.
-        InputError: if a model cannot be used, or the language models of a side have different vocabularies. Warns
-            if one of them is an n-gram model in an ARPA file.
+        InputError: if a model cannot be used, or the language models of a side have different vocabularies. If one of
+            these is an n-gram model in an ARPA file, different vocabularies only cause a warning.
     """
     vocabularies: dict[str, list[str]] = {}
     words_of_side: dict[str, frozenset[str]] = {}  # those of its first model
@@ -251,7 +250,7 @@ def open_entropies(
 def _warn_of_vocabularies(side: str) -> None:
     message = (
         f"found different words in the models --in_domain_{side} and --general_{side}, expected one vocabulary: "
-        "a model of few words finds unknown words more probable, and lines full of them may be selected first; "
+        "a model with few words finds unknown words more probable, and lines full of them may be selected first; "
         "estimate both with encdec-ngram --vocabulary=FILE --min_count=2, where FILE is the text of the domain; if one "
         "of them is a trained model in a DIRECTORY, estimate the other with --vocabulary=DIRECTORY/target.vocab."
     )

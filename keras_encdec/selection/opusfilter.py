@@ -63,7 +63,7 @@ class _EntropyFilter(FilterABC):
         raise NotImplementedError
 
     def _set_limits(self, threshold: float, max_tokens: int | None) -> None:
-        """Sets `threshold` and `max_tokens`. Quotation marks in a YAML file make a text of a number."""
+        """Sets `threshold` and `max_tokens`, and checks them: in YAML, quotation marks turn a number into text."""
         if not isinstance(threshold, numbers.Real) or isinstance(threshold, bool) or math.isnan(threshold):
             raise ConfigurationError("found {threshold}=%r, expected a number", threshold)
         self.threshold, self.max_tokens = threshold, SelectionOptions(max_tokens=max_tokens).max_tokens

@@ -80,7 +80,7 @@ class SelectionSummary(ShardedFileSummary):
         counts = {
             "duplicate": self.duplicates,
             "malformed": self.malformed,
-            "empty, too long or of unknown words": self.without_score,
+            "empty, too long or with too many unknown words": self.without_score,
         }
         left_out = [f"{count:,} {reason}" for reason, count in counts.items() if count]
         return summary + (f"; left out: {', '.join(left_out)}" if left_out else "")
@@ -127,7 +127,7 @@ def select_pairs(
         scores: file to write a line to for each pair read: source, target, score, and the cross-entropies (nats per
             token) that it is computed from, in the order of `models` above, separated by tabs. A pair without a score
             gets -inf. Optional.
-        progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
+        progress: shows the progress, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         show: function that is called with sentences for the user before the processing of shards starts. Defaults to
             `None`.
         **values: options by name, which override those in `options`.
@@ -300,6 +300,6 @@ def _write_selected(path: FilePath, file: BinaryIO, selected: np.ndarray) -> Non
 
 
 def _changed(path: FilePath) -> InputError:
-    found = "found another number of lines than when the pairs were scored"
-    remedy = "run the same command again when nothing writes to the file any more"
+    found = "found a different number of lines than when the pairs were scored"
+    remedy = "run the same command again when no program writes to the file any more"
     return InputError(found, "expected the same file", remedy, path)

@@ -97,7 +97,7 @@ def test_pairs_on_which_two_translation_models_agree_are_selected(corpus, out, d
     assert (out / "target").read_text("utf-8") == "".join(f"{PAIRS[i][1]}\n" for i in best)
     assert (summary.lines, summary.pairs, summary.without_score) == (3, 7, 1)
     assert summary.lowest == pytest.approx(expected[ranked[2]][0], rel=1e-5)
-    left_out = "left out: 1 empty, too long or of unknown words"
+    left_out = "left out: 1 empty, too long or with too many unknown words"
     assert str(summary).startswith("3 of 7 pairs in ") and str(summary).endswith(left_out)
     # The first of equal pairs is the better one; with `deduplicate`, only the first counts.
     place = ranked.index(0)
@@ -381,7 +381,7 @@ def test_a_corpus_with_another_length_when_it_is_read_again_is_an_error(corpus, 
                 (corpus / "tsv").write_text("le chat\tthe cat\n" * lines)
 
     arguments = {"format": "tsv", "top": 2, "progress": Changing, **shards}
-    with pytest.raises(InputError, match="tsv: found another number of lines than when the pairs were scored"):
+    with pytest.raises(InputError, match="tsv: found a different number of lines than when the pairs were scored"):
         select_pairs(corpus / "tsv", out / "best", dual, **arguments)
     assert not (out / "best").exists()
 
