@@ -59,7 +59,7 @@ class DistillationResult:
 
     Attributes:
         student: pathlib.Path of the student's model directory; if it is remote, its URL, a str.
-        text: path or URL of the translations that the student learned from, one per line. If it learned several of each
+        text: path or URL of the translations that the student learned from, one per line. If these are several of each
             sentence, the file `train.source` next to it has the sentence of each line.
         stages: list of StageResult.
         scores: dict from "teacher" (beam) and "student" (greedy) to BLEU on the test set; empty without one.
@@ -112,7 +112,7 @@ def distill(
         begun: function that is called with a Stage and the number of all stages before each stage that runs. Defaults
             to one that does nothing.
         ended: function that is called with a StageResult after each stage. Defaults to one that does nothing.
-        progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
+        progress: shows the progress, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         training, model: dicts. Hyper-parameters that override the preset's. Defaults to none.
         **values: options by name, which override those in `options`.
 
@@ -283,7 +283,7 @@ def _training_stages(
         name: str, model_dir: pathlib.Path, config: TrainingConfig, inputs: Mapping[str, pathlib.Path]
     ) -> Stage:
         if config.initial_model:
-            # As an input, so that its content counts, and not its path, which for a remote model is a new copy's.
+            # As an input, so that its content counts and not its path: each run copies a remote model to a new path.
             inputs = {"initial_model": model_path(config.initial_model), **inputs}
         settings = {"config": {**config.to_dict(), "initial_model": None}, "data": data}
         return Stage(name, stage_functions.train_model, inputs, {"model_dir": model_dir}, settings)

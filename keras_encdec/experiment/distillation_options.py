@@ -196,7 +196,7 @@ def check_student(config: TrainingConfig, preset: str) -> None:
 
     Args:
         config: TrainingConfig.
-        preset: str. The preset, a file of which may also say how the text is read.
+        preset: str. The preset. A preset in a file may also say how the text is read.
 
     Raises:
         ConfigurationError: a ValueError, for a language model or a model of the other direction, and for settings that
@@ -219,7 +219,7 @@ def check_student(config: TrainingConfig, preset: str) -> None:
 
 
 def check_test_sets(texts: Mapping[str, FilePath | None]) -> None:
-    """Checks that each set of sentences to validate or to compare on has both sides, or none.
+    """Checks that each set of sentences to validate or to compare on has both sides or neither.
 
     Args:
         texts: dict from the names in `TEXTS` to paths; `None` for a file that is not given.

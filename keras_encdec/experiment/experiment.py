@@ -47,7 +47,7 @@ def experiment(
         begun: function that is called with a Stage and the number of all stages before each stage that runs. Defaults
             to one that does nothing.
         ended: function that is called with a StageResult after each stage. Defaults to one that does nothing.
-        progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
+        progress: shows the progress, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
 
     Raises:
         ConfigurationError, InputError: if settings or files cannot be used.

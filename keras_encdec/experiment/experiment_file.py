@@ -92,7 +92,7 @@ class _Reader:
         self._check_files(config)
         self._check_features(config)
         self._check_rows(config)
-        for part in ("dev", "test"):  # which are small, and otherwise read together only after the first translations
+        for part in ("dev", "test"):  # they are small; stages read both sides only after the first translations
             _check_sides(config.data.files[f"{part}_source"], config.data.files[f"{part}_target"])
         return config
 
@@ -198,7 +198,7 @@ class _Reader:
         except ConfigurationError as error:
             raise self._error(f"{error} in [{name}]") from None
 
-    # Absolute paths, as some are settings of stages, which must be the same when started in another folder.
+    # Absolute paths: some are settings of stages, which must stay the same when a run is started in another folder.
     def _resolved(self, path: str) -> str:
         return resolved(absolute(self._path), path)
 

@@ -124,9 +124,9 @@ def write_moses_ini(phrase_table: pathlib.Path, language_model: pathlib.Path, ou
 
 @contextlib.contextmanager
 def _with_current_paths(ini: pathlib.Path, models: Mapping[str, pathlib.Path]) -> Iterator[pathlib.Path]:
-    """Yields a moses.ini that names files where this run has them: copies of remote files have new paths in each run.
+    """Yields a moses.ini with the paths that its files have in this run: copies of remote files get new paths.
 
-    Of the models, only those that are named in `_FEATURES` have paths in it.
+    Only the models that are named in `_FEATURES` have paths in it.
     """
     files = {_FEATURES[name]: path.absolute() for name, path in models.items() if name in _FEATURES}
     if not files:

@@ -77,8 +77,8 @@ def train_model(
         data: dict, `TrainingData.to_dict()` without the files of the text.
         initial_model: model directory with whose weights the training begins. Defaults to `None`: that of the
             configuration, if it names one.
-        configured_model: the initial model of the configuration, or a copy of it. It is not read; it is an input so
-            that the model is trained again when it has changed. Defaults to `None`: it is not an input.
+        configured_model: the initial model of the configuration, or a copy of it. It is not read here. It is an input
+            so that a change of the initial model causes a new training. Defaults to `None`: it is not an input.
         **files: files of the text by the names of TrainingData, and `validation_source` and `validation_target`.
 
     Raises:

@@ -170,7 +170,7 @@ def run_stages(
         begun: function that is called with a Stage and the number of all stages before each stage that runs. Defaults
             to one that does nothing.
         ended: function that is called with a StageResult after each stage. Defaults to one that does nothing.
-        progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
+        progress: shows the progress, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
 
     Returns:
         list of StageResult, one for each stage.
@@ -238,7 +238,7 @@ def check_outputs(stages: Sequence[Stage], records: str | os.PathLike[str]) -> N
 
 
 def _containing(path: pathlib.Path) -> set[str]:
-    """Returns a path and all folders that contain it, with the symbolic links in them resolved and without."""
+    """Returns the real paths of a path and of all folders above it, as given and with its symbolic links resolved."""
     given, resolved = (pathlib.Path(place) for place in (os.path.abspath(path), os.path.realpath(path)))
     return {os.path.realpath(place) for start in (given, resolved) for place in (start, *start.parents)}
 

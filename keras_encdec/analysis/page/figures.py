@@ -148,7 +148,7 @@ def draw_units(units: UnitGates) -> Figure:
     figure, axes = new_figure(4.4, 3.6)
     axes.plot(units.kept, 100 * units.resets, ".", color=BLUE, alpha=0.55)
     axes.set(xlabel="mean of the update gate z (1: keeps its state)", ylabel="words at which it resets, r < 0.5 (%)")
-    highest = max(100 * units.resets.max(), 10)  # units that never reset would be in the middle of negative shares
+    highest = max(100 * units.resets.max(), 10)  # if no unit resets, the axis would also show negative shares
     axes.set_ylim(-0.05 * highest, 1.05 * highest)
     return figure
 

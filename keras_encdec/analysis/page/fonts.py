@@ -11,14 +11,14 @@ from matplotlib.font_manager import FontEntry, FontProperties, findfont, findSys
 from matplotlib.ft2font import FT2Font
 from matplotlib.text import Text
 
-# A character that no font for reading has. One that has it has boxes in place of all characters.
+# A character that no font for reading has. A font that has it shows boxes in place of all characters.
 _NO_CHARACTER = 0x1FFFE
 # How many of the characters without a font a notice names.
 _NAMED = 3
 
 
 def choose_fonts(figure: Figure) -> str:
-    """Adds to the fonts of a figure's texts those that its characters need, and returns the characters that none has.
+    """Adds the fonts that the characters of a figure need to its texts, and returns the characters that no font has.
 
     matplotlib draws each character with the first font of the list that has it.
     """

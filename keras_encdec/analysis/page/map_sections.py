@@ -84,7 +84,7 @@ def map_section(
 def projector_files(vectors: Vectors) -> dict[str, bytes]:
     """Writes the two files that TensorBoard's Embedding Projector loads: dict from file name to bytes."""
     lines = "\n".join("\t".join(f"{number:.6g}" for number in row) for row in vectors.array.tolist())
-    # The projector skips lines of white space, to which a byte-order mark belongs.
+    # The projector skips lines that consist of white space, and treats a byte-order mark as white space.
     names = "\n".join(one_line(name) if name.strip().strip("\ufeff") else "(empty)" for name in vectors.names)
     return {"vectors.tsv": f"{lines}\n".encode(), "metadata.tsv": utf8(f"{names}\n")}
 

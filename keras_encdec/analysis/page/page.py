@@ -23,7 +23,7 @@ from keras_encdec.runtime.progress import counted
 def page(title: str, facts: Mapping[str, str | int], notices: Sequence[str], sections: Sequence["Section"]) -> bytes:
     """Builds an HTML page that contains its styles, its script, its data and its pictures.
 
-    The page fetches nothing. Its Content-Security-Policy forbids it to, and to run any script but its own.
+    The page fetches nothing. Its Content-Security-Policy forbids fetching, and any script but the page's own.
 
     Args:
         title: str. Plain text.

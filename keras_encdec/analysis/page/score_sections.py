@@ -29,7 +29,7 @@ DIFFERING = 15
 
 
 def score_section(comparison: ScoreComparison, num_pairs: int) -> Section:
-    """Writes Figure 3: the model's ln p against the table's, and the pairs, a sample of the table, that differ most."""
+    """Writes Figure 3, the model's ln p against the table's for a sample of its pairs, and those that differ most."""
     title, shown = "Scores (Figure 3)", len(comparison.pairs)
     if not shown:
         return Section("scores", title, fill("no_scores", zero=comparison.left_out))
