@@ -87,7 +87,7 @@ def run_in_shards(
         join: function that is called with the ShardFolder and the number of shards, all done, and writes the outputs.
             Defaults to `None`: the parts of the shards one after another, and what `others` returns.
         check: see `do_missing`. Defaults to no check.
-        progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
+        progress: shows the progress, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         show: function that is called with a sentence for the user: the disk space that the job needs. Optional.
 
     Raises:
