@@ -71,10 +71,10 @@ class Command:
         example: str. A whole command line, for `--help`. Optional.
         guide: str. Name of the guide in the documentation, such as "nbest", for `--help`; "../tutorial" is the
             tutorial. Optional.
-        texts: names of flags whose values are text that may begin with ~/, which is the home directory in any other
-            flag. Defaults to none.
-        single_models: names of flags that name one model, and that the command line must not give again: several models
-            look like an ensemble. Defaults to none.
+        texts: names of flags whose values are text, in which a leading ~/ stays as it is. In any other flag, it is the
+            home directory. Defaults to none.
+        single_models: names of flags that name one model. It is an error to give one of them twice on the command line:
+            several models look like an ensemble. Defaults to none.
 
     Example:
 
@@ -188,7 +188,7 @@ class Command:
             names = " and ".join(filter(None, [", ".join(missing[:-1]), missing[-1]]))
             raise UsageError(f"{names} {'is' if len(missing) == 1 else 'are'} missing.")
         for name, item in _given_items(flag_values):
-            if item == "" and flag_values[name].present:  # as from a variable of a shell that is not set
+            if item == "" and flag_values[name].present:  # such as from a shell variable that is not set
                 raise UsageError(f"found an empty --{name}, expected a value.")
             # Bounds may allow inf, and no comparison refuses nan.
             if isinstance(item, float) and not math.isfinite(item):
@@ -291,7 +291,7 @@ def _check_working_directory() -> None:
 def _check_progress_file(path: str, flag_values: flags.FlagValues) -> None:
     """Checks that the progress, which replaces its file again and again, has a file of its own."""
     if path == "-":
-        raise UsageError("found --progress_file=-, expected a file, which is replaced; --metrics_port needs no file.")
+        raise UsageError("found --progress_file=-, expected a file that can be replaced; --metrics_port needs no file.")
     for name, item in _given_items(flag_values):
         if isinstance(item, str) and name != "progress_file":
             check_distinct_files(path, item)
@@ -305,9 +305,9 @@ def _given_items(flag_values: flags.FlagValues) -> Iterator[tuple[str, object]]:
 
 
 def _given_again(arguments: Sequence[str], flag_values: flags.FlagValues) -> list[str]:
-    """Returns the names of the flags that the command line itself gives again, unless all their values count.
+    """Returns the names of the flags that the command line itself gives more than once, unless all their values count.
 
-    A flag may override its line of a --flagfile without notice.
+    A flag may override the same flag in a --flagfile without notice.
     """
     names = [argument[2:].partition("=")[0] for argument in arguments if argument.startswith("--")]
     single = (name for name in dict.fromkeys(names) if names.count(name) > 1 and name in flag_values)

@@ -135,7 +135,7 @@ def _installation(extra: str) -> str:
 
 
 def demonstration_settings(minutes: float) -> "tuple[TrainingConfig, TrainingData]":
-    """Returns the training settings of a demonstration. A model directory with the same ones is from an earlier one."""
+    """Returns a demonstration's training settings, by which the model of an earlier demonstration is recognized."""
     from keras_encdec.datasets import libreoffice_en_fr
     from keras_encdec.trainers import TrainingConfig, TrainingData
 

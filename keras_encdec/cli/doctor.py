@@ -24,7 +24,7 @@ class DoctorOptions(DiagnosisOptions):
 
 
 class _SectionPrinter:
-    """Prints each section when it is done, one value per line. Those of paths share one heading."""
+    """Prints each section when it is done, one value per line. The sections of all checked paths share one heading."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._title, self._paths = "", paths

@@ -100,7 +100,8 @@ COMMAND = task_command(
             "shared task; the name, which has no slash, may be left out. May be given several times. Evaluated "
             "instead of translations."
         ),
-        "reference_alignments": "With --alignments: reference links in one of these formats; i?j and P are possible.",
+        "reference_alignments": "With --alignments: reference links in one of these formats; i?j and P mark possible "
+        "links.",
         "possible_alignments": "With --alignments: further links of the reference, all of them possible. Optional.",
         "json_out": "File for all numbers as JSON; - means standard output, without the table. Optional.",
     },

@@ -79,8 +79,8 @@ def _show(result: "ExportResult", model_dir: str, folder: str) -> None:
     if result.tokenization and result.tokenization_is_assumed:
         say(
             f"{model_dir}: the model was trained on tokenized text. The server tokenizes raw text with this package's "
-            f"tokenizer, and {'lowercases it' if result.tokenization['lowercase'] else 'keeps its case'}, as in the "
-            "vocabularies; check that the training text was tokenized in the same way."
+            f"tokenizer, and {'lowercases it' if result.tokenization['lowercase'] else 'keeps its case'}, as the "
+            "vocabularies suggest; check that the training text was tokenized in the same way."
         )
     say(f"{result.path}: version {result.version}, stable is {result.stable or 'none'}")
     config_path = joined(folder, "models.config")

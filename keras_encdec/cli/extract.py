@@ -22,7 +22,7 @@ COMMAND = task_command(
     ExtractionOptions,
     required={
         "output": "Phrase table to write; gzipped if its name ends in .gz. It appears when it is complete. - means "
-        "standard output. Sorting needs several times its space, for temporary files in a hidden folder next to it."
+        "standard output. Sorting needs several times its size, for temporary files in a hidden folder next to it."
     },
     optional={**TEXT, **ALIGNMENT},
     flag_names={"number_of_processes": "processes"},

@@ -254,7 +254,7 @@ def _value(text: str, parameter: Hyperparameter) -> object:
 
 
 def _help(parameters: Mapping[str, Hyperparameter], configurations: int) -> str:
-    """Returns the help of a flag: that of its first declaration, its defaults, and its owners unless they are all."""
+    """Returns the help of a flag: that of its first declaration, its defaults, and its owners unless all have it."""
     first = next(iter(parameters.values()))
     owners = "" if len(parameters) == configurations else f"For {', '.join(parameters)}: "
     defaults = {owner: _shown(parameter.default) for owner, parameter in parameters.items()}

@@ -27,7 +27,7 @@ def _parsed_features(texts: Sequence[str]) -> dict[str, list[int]]:
         if not equals or not re.fullmatch(r"\d{1,9}(,\d{1,9})*", numbers, re.ASCII):
             raise UsageError(f"--feature: found {text!r}, expected Name=n or Name=n,m with the numbers of scores.")
         if name in features:
-            raise UsageError(f"--feature: found {name} twice, expected Name=n,m for a feature of several values.")
+            raise UsageError(f"--feature: found {name} twice, expected Name=n,m for a feature with several values.")
         features[name] = [int(number) for number in numbers.split(",")]
     return features
 
@@ -45,8 +45,9 @@ COMMAND = task_command(
     },
     optional={
         "features": Repeated(
-            "Name=n, a new feature and the number of its score in the table, from 1; Name=n,m for one of several "
-            "values. May be given several times. Default: RNN0=5, the score that encdec-score adds to Moses's four."
+            "Name=n, a new feature and the number of its score in the table, from 1; Name=n,m for a feature with "
+            "several values. May be given several times. Default: RNN0=5, the score that encdec-score adds to Moses's "
+            "four."
         )
     },
     flag_names={"features": "feature"},

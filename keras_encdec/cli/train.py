@@ -157,7 +157,8 @@ def _check_shortlist(given: int | None, initial: TrainedModel) -> None:
 def _not_inherited(given: Mapping[str, object]) -> dict[str, object]:
     """Returns defaults for the settings that a run does not take over from its initial model.
 
-    These are the pruning, what was kept of a model before, and the end of training if the flags give another one.
+    These are the settings of pruning, those that need an initial model, and the end of training if the flags give
+    another one.
     """
     ends = LIMITS if any(name in given for name in LIMITS) else ()
     return {

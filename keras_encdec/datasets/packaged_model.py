@@ -49,7 +49,7 @@ have not endorsed it.
 `make packaged-model` makes it again; the seed is fixed.
 """
 REMARK = """\
-A small English-French model to start with, of phrases of LibreOffice's help and user interface. It comes with
+A small English-French model to start with, trained on phrases from LibreOffice's help and user interface. It comes with
 keras-encdec, whose commands find it by its name; `make packaged-model` makes it again. The phrase table comes with
 keras-encdec, too, and is derived from LibreOffice; see `NOTICE` and `LICENSE`. After {epochs:g} epochs of training with
 the settings below, {share:.0%} of the weights were pruned and the others trained for {more:g} epochs more

@@ -225,7 +225,7 @@ def probe_backend(backend: str) -> BackendProbe:
         BackendProbe, even if the backend cannot be imported, crashes, or does not end.
     """
     command = [sys.executable, "-c", _START.format(__name__), json.dumps(sys.path)]
-    # The libraries' warnings are no findings: commands hide them, even where PYTHONWARNINGS=error makes them errors.
+    # Warnings of libraries are not problems: commands hide them, even where PYTHONWARNINGS=error makes them errors.
     environment = {"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ, "KERAS_BACKEND": backend, "PYTHONWARNINGS": "ignore"}
     try:
         done = subprocess.run(command, env=environment, capture_output=True, timeout=_TIMEOUT)
@@ -252,7 +252,7 @@ def _failure(done: subprocess.CompletedProcess[bytes]) -> str:
 
 
 def _problem(backend: str, failure: str, imported: bool) -> str:
-    what = "works, but fails to compute" if imported else "cannot be imported"
+    what = "can be imported, but cannot compute" if imported else "cannot be imported"
     remedy = f"install it again (pip install --force-reinstall keras {backend}), or set KERAS_BACKEND to another one"
     return f"The backend {backend} {what} ({failure}); {remedy}."
 

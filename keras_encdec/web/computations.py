@@ -88,7 +88,7 @@ class RequestRate:
         self._times: dict[str, collections.deque[float]] = {}
 
     def wait(self, address: str) -> float:
-        """Counts a request from an address if it is within the limit; else returns the seconds until one would be."""
+        """Counts a request from an address and returns 0, or returns the seconds to wait if the limit is reached."""
         now = time.monotonic()
         if address not in self._times:  # forget addresses without recent requests
             self._times = {name: times for name, times in self._times.items() if times[-1] > now - MINUTE}

@@ -83,7 +83,7 @@ def serve(
         finally:
             computations.close()
         if server.stop_signal is not None:
-            signal.raise_signal(server.stop_signal)  # for the handler that it had before
+            signal.raise_signal(server.stop_signal)  # again, for the handler that was set before the server ran
 
 
 def _check_no_event_loop() -> None:

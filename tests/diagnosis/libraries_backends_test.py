@@ -66,7 +66,7 @@ def test_findings_before_a_crash_are_kept(library, monkeypatch):
     monkeypatch.setattr(libraries, "_START", dying)
     probe = probe_backend("jax")
     assert (probe.seconds, probe.devices, probe.gflops) == (2.5, ("CPU",), {})
-    assert "The backend jax works, but fails to compute (signal 6 ended it); " in probe.problems[0]
+    assert "The backend jax can be imported, but cannot compute (signal 6 ended it); " in probe.problems[0]
 
 
 def test_what_python_prints_at_its_start_is_no_finding(monkeypatch):
