@@ -61,11 +61,11 @@ class UnknownWordsOption(Configuration):
 
     max_unknown: float | None = _unknown_words(
         None,
-        "Maximum share of unknown words, 0 to 1; for a model that reads or spells words by their "
-        "characters, of words outside its shortlist. If more of the source's or of the target's words are unknown, "
-        "stop with an error: the languages may be swapped, or the text tokenized in another way. The share of the "
-        "words so far is checked while the file is read. Default: no limit, but encdec-score and encdec-generate warn "
-        "at the end if it is above 0.5.",
+        "Maximum share of unknown words, 0 to 1. For a model that reads or spells words by their characters, these are "
+        "the words outside its shortlist. If more of the source's or of the target's words are unknown, stop with an "
+        "error: the languages may be swapped, or the text tokenized in another way. The share of the words so far is "
+        "checked while the file is read. Default: no limit, but encdec-score and encdec-generate warn at the end if "
+        "the share is above 0.5.",
         minimum=0,
         maximum=1,
     )
@@ -150,7 +150,8 @@ class ShortlistOptions(Configuration):
     )
     frequent_words: int | None = hyperparameter(
         None,
-        f"With --lexical_shortlist: number of most frequent target words always allowed. Default: {FREQUENT_WORDS}.",
+        "With --lexical_shortlist: number of the most frequent target words, which are always allowed. Default: "
+        f"{FREQUENT_WORDS}.",
         minimum=0,
         group="lexical shortlist",
         needs="lexical_shortlist",

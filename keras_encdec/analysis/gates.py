@@ -16,7 +16,7 @@ from keras_encdec.models.symbols import to_symbols
 from keras_encdec.text.vocabulary import UNKNOWN
 
 END_OF_SEQUENCE = "(end)"
-# Words that occur less often are not given as examples of what a unit does.
+# Words that occur fewer times than this are not given as examples of what a unit does.
 MIN_SEEN = 3
 
 

@@ -32,7 +32,7 @@ class ReportOptions(EncodingOption):
         minimum=1,
     )
     map_words: int = hyperparameter(
-        2000, "Number of most frequent source words on the map of words; 0 for no map.", minimum=0
+        2000, "Number of the most frequent source words on the map of words; 0 for no map.", minimum=0
     )
     map_phrases: int = hyperparameter(
         5000, "Number of source phrases of four words or more to draw for the map of phrases; 0 for no map.", minimum=0

@@ -85,7 +85,7 @@ def define_progress_flags(flag_values: flags.FlagValues, serves: bool = False) -
     section = "progress"
     if not serves:
         text = (
-            "File that keeps the state of the work as JSON, even after its end: done, total, rate, time left, errors."
+            "File for the state of the work as JSON: done, total, rate, time left, errors. It stays when the work ends."
         )
         flags.DEFINE_string("progress_file", None, text, flag_values, module_name=section)
     flags.DEFINE_integer(

@@ -18,7 +18,7 @@ _MODELS = {
 for _side in ("source", "target"):
     _MODELS[f"in_domain_{_side}"] = (
         f"moore_lewis, bilingual: language model of {_side} text of the domain: a model directory, or an n-gram model "
-        "as ARPA or KenLM binary file."
+        "as an ARPA file or a binary file of KenLM."
     )
     _MODELS[f"general_{_side}"] = f"moore_lewis, bilingual: language model of {_side} text like that of the corpus."
 

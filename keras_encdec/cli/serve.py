@@ -39,7 +39,7 @@ COMMAND = task_command(
     optional={
         "model_dir": f"Directory of a model with a source. Default: {STARTER}, the model that comes with the package.",
         "phrase_table": "Moses phrase table, plain or gzipped. The page shows the neighbours of a phrase among its "
-        "sources, or with a reverse model its targets. Default: the model's training data.",
+        "sources, or among its targets with a reverse model. Default: the model's training data.",
         "input": "Text file with one phrase or sentence per line, to use instead of a phrase table.",
     },
     interrupted="the server has ended.",

@@ -53,7 +53,7 @@ class RandomSampler(Sampler):
         1.0, "Sampling temperature; below 1, probable words become more probable.", above=0
     )
     top_k: int | None = hyperparameter(
-        None, "Draw only from this number of most probable words; not set: from all.", minimum=1
+        None, "Draw only from this number of most probable words. Default: all words.", minimum=1
     )
     top_p: float = hyperparameter(
         1.0, "Nucleus sampling: draw from the most probable words with this total probability.", above=0, maximum=1

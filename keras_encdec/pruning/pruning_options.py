@@ -18,7 +18,7 @@ class PruningOptions(Configuration):
 
     share: float = hyperparameter(
         0.8,
-        "Share of the weights that are zero afterwards, without biases. Weights that are zero already count.",
+        "Share of the weights, not counting biases, that are zero afterwards. It includes those that were zero before.",
         minimum=0,
         maximum=1,
         published={"See et al., 2016, section 4": 0.8},

@@ -44,7 +44,7 @@ class DictionarySummary(FileSummary):
         seconds, output: see `FileSummary`.
         pairs: int. Number of pairs read.
         malformed: int. Number of malformed lines left out.
-        min_count: int. Words that are aligned to their translation less often were left out.
+        min_count: int. Words that are aligned to their translation fewer times than this were left out.
     """
 
     pairs: int = 0
@@ -84,8 +84,8 @@ def dictionary_entries(pairs: Iterable[AlignedWordPair], min_count: int = MIN_CO
 
     Args:
         pairs: iterable of `(source words, target words, links)`, see `open_aligned_pairs`.
-        min_count: int. Words that are aligned to their translation less often are left out. Luong et al. (2015) use
-            100 for 12 million pairs. Defaults to `2`.
+        min_count: int. Words that are aligned to their translation fewer times than this are left out. Luong et al.
+            (2015) use 100 for 12 million pairs. Defaults to `2`.
 
     Returns:
         list of DictionaryEntry, in the code point order of the source words. Among equally frequent translations, the
@@ -118,7 +118,7 @@ def translations(
     Args:
         pairs: iterable of `(source words, target words, links)`, see `open_aligned_pairs`.
         max_translations: int. Maximum number of translations of each word. Defaults to `100`.
-        min_count: int. Translations that are aligned less often are left out. Defaults to `1`.
+        min_count: int. Translations that are aligned fewer times than this are left out. Defaults to `1`.
 
     Returns:
         list of Translation, in the code point order of the source words, the most probable translations of each first.

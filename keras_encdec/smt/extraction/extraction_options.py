@@ -74,8 +74,8 @@ class DictionaryOptions(RawTextOptions, EncodingOption, MalformedLinesOption):
 
     min_count: int | None = hyperparameter(
         None,
-        "Leave out words that are aligned to their translation less often. Default: 2; 1 with --shortlist. The paper "
-        "uses 100 for 12 million pairs.",
+        "Leave out words that are aligned to their translation fewer times than this. Default: 2; 1 with --shortlist. "
+        "The paper uses 100 for 12 million pairs.",
         minimum=1,
     )
     shortlist: bool = hyperparameter(

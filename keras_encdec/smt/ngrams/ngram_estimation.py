@@ -45,7 +45,7 @@ class NgramOptions(EncodingOption):
         minimum=2,
     )
     min_count: int = hyperparameter(
-        1, "Leave out words that occur less often; they become the unknown word.", minimum=1
+        1, "Leave out words that occur fewer times than this; they become the unknown word.", minimum=1
     )
 
 
