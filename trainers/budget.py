@@ -83,7 +83,7 @@ class Budget(keras.callbacks.Callback):
         has_same_rate = progress.learning_rate == config.learning_rate
         self.factor = self._first_factor = progress.factor if has_same_rate else None
         self._round_updates, self._round_updates_done = config.round_updates, progress.round_updates
-        # Keras counts the updates of a round from the resumption: this callback must end the first round before Keras.
+        # Keras counts the updates of a round from the resumption, so this callback must end the first round earlier.
         self._ends_round = self._round_updates_done > 0
 
     @property

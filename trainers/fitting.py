@@ -87,7 +87,7 @@ def fit(
         if progress.updates and replicas.is_chief and (changed := changed_learning_rate(folder, config)):
             reporter.changed(changed)
         update_reports = UpdateReports(reporter, budget, batches.batch_size, compilation)
-        # The order counts: each reads what those before it have done after the same update, or at the end of the round.
+        # The order matters: each reads what those before it did after the same update, or at the end of the round.
         callbacks = [
             bleu,  # its time belongs to the round that the budget ends
             budget,

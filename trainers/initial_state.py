@@ -52,7 +52,7 @@ def new_state(
         if initial:
             if len(model.weights) == len(initial.model.weights):
                 copy_weights(initial.model, model)
-            else:  # a hybrid model, which has further weights for characters, begins with a model of words
+            else:  # a hybrid model, which has further weights for characters, begins with a word-based model
                 from_symbols(model, {**to_symbols(model), **to_symbols(initial.model)})
         model.compile(
             _optimizer(config),

@@ -207,7 +207,7 @@ def _warn_if_mostly_unknown(summary: Mapping[str, int], directory: ModelDirector
         words, spells = summary[f"{side}_tokens"] - summary["unique"], vocabulary.characters is not None
         found = UnknownWords("model", side, words, summary[f"{side}_unknown"], spells)
         if found.is_high:
-            remedy = "check that its sides are in the order of the training data, its letter case and its tokenization"
+            remedy = "check that its order of sides, letter case and tokenization are those of the training data"
             warnings.warn(EncdecWarning(f"--validation, {found}; {remedy}."), stacklevel=2)
 
 

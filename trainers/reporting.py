@@ -97,7 +97,7 @@ class TrainingReporter:
 
     Args:
         say: function that takes each line, such as `logging.info`. Defaults to `print`.
-        bar: bool. Whether to show rounds by Keras's bar instead of lines. Defaults to `None`: only if `say` is not
+        bar: bool. Whether to show rounds with Keras's bar instead of lines. Defaults to `None`: only if `say` is not
             given and standard output is a terminal.
     """
 
@@ -185,8 +185,8 @@ class TrainingReporter:
         """Called before the training step is compiled, which may take minutes.
 
         Args:
-            shapes: list of shapes: that of each part of the batches that it is compiled for. Two parts are the source
-                and the target.
+            shapes: list of the shapes of the parts of the batches that it is compiled for. If there are two parts, they
+                are the source and the target.
         """
         parts = [" x ".join(map(str, shape)) for shape in shapes]
         if len(parts) == 2:

@@ -83,7 +83,7 @@ def check_same_direction(reverse: bool, data: TrainingData, folder: pathlib.Path
 
 
 def check_same_reading(data: TrainingData, before: TrainingData | None) -> None:
-    """Checks that text is read as by the run to resume.
+    """Checks that text is read as it was in the run to resume.
 
     Args:
         data: TrainingData, given now.
@@ -248,7 +248,7 @@ def check_initial_settings(
         "lowercase": bool((tokenization or {}).get("lowercase", False)),
     }
     free = list(_FREE)
-    if expected.get("characters") == "none":  # a hybrid model may begin with a model of words
+    if expected.get("characters") == "none":  # a hybrid model may begin with a word-based model
         free += [name for name in expected if name.startswith("character")]
     names = [name for name in expected if name not in free and found[name] != expected[name]]
     if names:
@@ -278,7 +278,7 @@ def _differing(
 
 
 def check_has_zeros(has_zeros: bool, path: pathlib.Path) -> None:
-    """Checks that the initial model of a run that keeps pruned weights has any weights that are zero.
+    """Checks that the initial model of a run that keeps pruned weights has weights that are zero.
 
     Raises:
         InputError: if it has none.

@@ -306,7 +306,7 @@ class TrainingTasks:
         if not isinstance(main, str):
             raise InputError(f"found main = {shortened(repr(main))}", "expected the name of a task", "", path)
         if not isinstance(sections, dict):
-            raise InputError("found a value of tasks", "expected sections [tasks.NAME]", "", path)
+            raise InputError("found a value for tasks", "expected sections [tasks.NAME]", "", path)
         try:
             return cls(main, {name: _task(path, name, section, check_files) for name, section in sections.items()})
         except ConfigurationError as error:

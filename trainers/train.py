@@ -80,12 +80,12 @@ def train(
         config: TrainingConfig: the model, and how it is trained.
         data: TrainingData: the pairs to train and validate on.
         model_dir: path of the model directory, which is created if it does not exist. Its files are the best and the
-            last model, the vocabularies, the history of the rounds, the settings, and a model card, `README.md`. They
-            are uploaded to a remote directory after each checkpoint.
+            last model, the vocabularies, the history of the rounds, the settings, and a model card, `README.md`. If the
+            directory is remote, they are uploaded after each checkpoint.
         resume: bool. Whether to continue the run in the model directory. If it has no checkpoint, a new run begins; if
             it has already ended, nothing is trained. Defaults to `False`.
         reporter: TrainingReporter, which gets the progress. Defaults to `TrainingReporter()`, which prints it.
-        tasks: TrainingTasks that share encoders and decoders; `data` is that of the main task, see
+        tasks: TrainingTasks that share encoders and decoders; `data` is the data of the main task, see
             `TrainingTasks.training_data`. Updates, rounds and epochs are counted in updates of the main task. Defaults
             to `None`: one task.
 
@@ -282,9 +282,9 @@ def _remark(prepared: _Prepared, model: TranslationModel, result: TrainingResult
     if found < unigrams:
         return None
     return (
-        f"the model is no better than the frequencies of its target words: held-out perplexity {found:,.1f} per token, "
-        f"not below their {unigrams:,.1f}; train longer, on more pairs, or with another learning rate or larger "
-        "initial weights."
+        "the model is no better than the frequencies of its target words: its held-out perplexity per token is "
+        f"{found:,.1f}, theirs is {unigrams:,.1f}; train longer, on more pairs, or with another learning rate or "
+        "larger initial weights."
     )
 
 

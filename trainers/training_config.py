@@ -51,13 +51,13 @@ class TrainingConfig(Configuration):
     initial_model: str | None = hyperparameter(
         None,
         "Directory of a trained model, whose weights and vocabularies the training begins with; the hyper-parameters "
-        "of the model must be the same, apart from dropout. A hybrid model may begin with a model of words.",
+        "of the model must be the same, apart from dropout. A hybrid model may begin with a word-based model.",
         fixed=True,
         is_path=True,
     )
     keep_words: bool = hyperparameter(
         False,
-        "With an initial model: train only the weights for characters of a hybrid model; all others keep their values.",
+        "With an initial model: train only the character weights of a hybrid model; all others keep their values.",
         fixed=True,
         needs="initial_model",
     )
@@ -251,9 +251,7 @@ class TrainingConfig(Configuration):
                 "found {schedule}=%s, expected {updates}, {epochs} or {minutes} with it", self.schedule
             )
         if self.gradual_pruning and is_unlimited:
-            raise ConfigurationError(
-                "found {gradual_pruning} without an end, expected {updates}, {epochs} or {minutes} with it"
-            )
+            raise ConfigurationError("found {gradual_pruning}, expected {updates}, {epochs} or {minutes} with it")
         pruning = next((name for name in ("keep_pruned", "gradual_pruning") if getattr(self, name)), None)
         if pruning and self.devices != "1":
             raise ConfigurationError(
@@ -263,8 +261,8 @@ class TrainingConfig(Configuration):
             raise ConfigurationError("found {devices}=%r, expected 1 or more, or all", self.devices)
         if self.dtype_policy == "bfloat16" and self.optimizer in ("adam", "adamw"):
             raise ConfigurationError(
-                "found {optimizer}=%s with {dtype_policy}=bfloat16, which rounds its decay of 0.999 to 1, so that no "
-                "weight changes; give {dtype_policy}=mixed_bfloat16",
+                "found {optimizer}=%s with {dtype_policy}=bfloat16, which rounds the optimizer's decay of 0.999 to 1, "
+                "so that no weight changes; give {dtype_policy}=mixed_bfloat16",
                 self.optimizer,
             )
         characters = self.model_config.to_dict().get("characters", "none")

@@ -50,7 +50,7 @@ def check_model_folder(model_dir: FilePath, resume: bool, tasks: TrainingTasks |
 
     Raises:
         ConfigurationError: a ValueError, if it contains a model that is not to be resumed.
-        InputError: if it belongs to the package, has a trained model, but no checkpoint of its training, or has a file
+        InputError: if it belongs to the package, has a trained model but no checkpoint of its training, or has a file
             that a run would replace and that no run wrote. Also if its path is not UTF-8, which TensorBoard needs.
     """
     checked_utf8(os.fspath(model_dir))
@@ -76,7 +76,7 @@ def _check_no_other_files(folder: pathlib.Path, names: Sequence[str]) -> None:
     with contextlib.suppress(InputError):
         read_model_config(folder)
         return
-    # A run prepares pairs before it writes anything else. It refuses a folder of other files in their place.
+    # A run prepares pairs before it writes anything else. If the folder for pairs holds other files, it refuses them.
     if (folder / PREPARED).is_dir() and any((folder / PREPARED).iterdir()):
         return
     for name in names:

@@ -141,7 +141,7 @@ def test_contradictory_pruning_settings_are_refused(data, dense, pruned, tmp_pat
     found = error(ConfigurationError, initial_model=str(pruned), architecture="recurrent")
     assert found == "found architecture=recurrent, expected architecture=encdec as in the model of initial_model"
     assert "found no such directory" in error(InputError, initial_model=str(tmp_path / "none"))
-    with pytest.raises(ConfigurationError, match="found gradual_pruning without an end"):
+    with pytest.raises(ConfigurationError, match="found gradual_pruning, expected updates, epochs or minutes"):
         tiny_config(gradual_pruning=0.5, patience=1)
 
 

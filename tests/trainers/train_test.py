@@ -258,7 +258,7 @@ def test_validation_files_are_checked_before_pairs_are_prepared(training_files, 
     assert not (tmp_path / "model").exists()
 
 
-SAID = "the model is no better than the frequencies of its target words: held-out perplexity"
+SAID = "the model is no better than the frequencies of its target words: its held-out perplexity"
 
 
 def test_the_unigram_perplexity_is_that_of_the_counts(tmp_path):
