@@ -170,7 +170,7 @@ def read_pairs(
 
     Args:
         path: the file, plain or gzipped.
-        format: str. Name of a registered format that is one file. Defaults to "tsv".
+        format: str. Name of a registered format with its pairs in one file. Defaults to "tsv".
         encoding: str. Defaults to `None`: UTF-8.
         number: int. Pairs to read at most. Defaults to `None`: all.
 

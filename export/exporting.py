@@ -158,7 +158,7 @@ def _tensorflow_errors_explained(export_dir: str | os.PathLike[str]) -> Iterator
             for number in errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS:
                 if os.strerror(number) in error.message:  # all that TensorFlow keeps of the system's error
                     raise OSError(number, error.message) from error
-        remedy = "if the disk is not full and the path can be written, report this as an error of keras-encdec"
+        remedy = "if the disk is not full and the path can be written, report this as a bug in keras-encdec"
         found = f"found that writing failed ({error.message.splitlines()[0]})"
         raise InputError(found, "", remedy, export_dir) from error
 

@@ -78,7 +78,7 @@ def _fill_prediction(
 
 
 def _single_tokens(vocabulary: Vocabulary, tokenization: dict[str, bool] | None) -> list[bytes]:
-    """Lists frequent words that are one token each and not too long: a server ends if it refuses a warm-up request."""
+    """Lists frequent words that are one token each and not too long: a server exits if it refuses a warm-up request."""
     words = [word.encode("utf-8", "replace").decode() for word in vocabulary.words[:1000]]
     tokens = served_words(words, tokenization)
     encoded = [word.encode() for word, parts in zip(words, tokens, strict=True) if len(parts) == 1]

@@ -85,7 +85,7 @@ def search_in_graph(
         sampler: Sampler.
         inputs: dict of tensors `(sources,)`, see `RegisteredSampler.inputs`. A sampler that draws needs "seed", int64:
             equal seeds give equal draws in any batch. The other inputs are arguments of the sampler's `initial`.
-        allowed: boolean tensor `(sources, ids)`: which ids may follow in targets of each source. Defaults to `None`:
+        allowed: boolean tensor `(sources, ids)`: the ids that targets of each source may contain. Defaults to `None`:
             all ids.
 
     Raises:
@@ -131,7 +131,7 @@ class SearchCandidates(NamedTuple):
 def _among(
     decoder: Searchable, allowed: tf.Tensor, search: Callable[[SearchCandidates | None], tuple[tf.Tensor, ...]]
 ) -> tuple[tf.Tensor, ...]:
-    """Runs a search among the words that may follow in any target of the group.
+    """Runs a search among the words that any target of the group may contain.
 
     The samplers need a fixed number of words: `CANDIDATES`, or all ids if the group has more candidates.
     """

@@ -56,10 +56,10 @@ class ServedReplacement:
         self._is_unknown[UNKNOWN] = True
         for i, word in enumerate(vocabulary.words, start=FIRST_WORD):
             self._is_unknown[i], distance = stands_for_unknown(word), position_distance(word)
-            # A distance larger than any source may not fit the type.
+            # A distance that is larger than any source could overflow the type.
             if distance is not None:
                 self._has_distance[i], self._distances[i] = True, np.clip(distance, -(2**30), 2**30)
-        translations = translations or {"": ""}  # TensorFlow makes no empty table
+        translations = translations or {"": ""}  # TensorFlow cannot make an empty table
         sides = (tf.constant(list(side), tf.string) for side in (translations.keys(), translations.values()))
         self._table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(*sides), default_value="")
         self.resources = [self._table]

@@ -33,8 +33,8 @@ from keras_encdec.trained_model import TrainedModel
 
 # Number of pairs that the exported model scores together.
 SERVED_BATCH = 64
-# How much larger than the exported model's the difference of a backend may be: each backend rounds differently, and the
-# scorer shares states.
+# A backend's tolerance is this many times the exported model's: each backend rounds differently, and the scorer shares
+# states.
 BACKENDS_FACTOR = 10
 
 
@@ -124,7 +124,8 @@ def _verify(
     for source, target in fitting:
         if not (is_utf8(source) and is_utf8(target)):
             found = f"found a pair with bytes that cannot be decoded, {source[:40]!r} and {target[:40]!r}"
-            raise InputError(found, "expected UTF-8, which alone a served model reads", "leave such pairs out", path)
+            encoding = "expected UTF-8, the only encoding that a served model reads"
+            raise InputError(found, encoding, "leave such pairs out", path)
     texts = [*fitting, *fitting_pairs(random_pairs(directory, made_pairs), tokenization, description.max_tokens)]
     texts = texts or [("", "")]  # if every pair is longer than the version accepts
     words = pairs_of_words(texts, tokenization)

@@ -108,8 +108,8 @@ def new_version(export_dir: str | os.PathLike[str], version: int | None = None, 
     """Creates a version, which appears under its number when the `with` block ends.
 
     A server that polls the folder never sees an unfinished version: the block writes to a hidden folder, which is then
-    flushed to disk and renamed. After an exception the hidden folder is removed, and `export_dir` if it is new; if the
-    process is killed, the next export removes the hidden folder. An existing version is not overwritten.
+    flushed to disk and renamed. After an exception, the hidden folder is removed, and so is `export_dir` if it is new.
+    If the process is killed, the next export removes the hidden folder. An existing version is not overwritten.
 
     Args:
         export_dir: path of the folder of the versions; it is created if it does not exist.
@@ -141,7 +141,7 @@ def remove_folder(export_dir: str | os.PathLike[str], version: int) -> None:
 
 @contextlib.contextmanager
 def locked(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """Locks a folder during the `with` block, after another process that holds the lock."""
+    """Locks a folder during the `with` block; if another process holds the lock, waits for it first."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -180,7 +180,7 @@ def _flush(folder: pathlib.Path) -> None:
 
 DESCRIPTION = "keras_encdec.json"
 TOKENS, RAW_TEXT = "tokens separated by spaces", "raw text"
-# Maximum number of tokens of a phrase, unless an export sets another; the first versions do not name theirs.
+# Maximum number of tokens of a phrase, unless an export sets another; early descriptions do not contain it.
 MAX_TOKENS = 256
 #: Forms in which the weights of a version may be stored.
 WEIGHT_FORMS = ("float32", "bfloat16", "int8")
@@ -194,7 +194,7 @@ class Description(NamedTuple):
         weights: str. The form in which its weights are stored, see `ServingConfig`.
         checksums: dict from path within the folder to SHA-256 checksum; empty if an early version of this package
             exported the model.
-        model_weights: str. SHA-256 checksum of the weights' file of the model that was exported; `None` if an earlier
+        model_weights: str. SHA-256 checksum of the weights file of the model that was exported; `None` if an earlier
             version of this package exported it.
         max_tokens: int. Maximum number of tokens of a phrase.
     """

@@ -15,7 +15,7 @@ from keras_encdec.text.vocabulary import END, FIRST_WORD, PADDING, SPELLING_WIDT
 
 
 class ServedShortlist:
-    """Finds the words that may follow, as `LexicalShortlist` does.
+    """Finds the words that targets of a source may contain, as `LexicalShortlist` does.
 
     Attributes:
         resources: list of the table and the variable that `allowed` uses. They must be saved with it.
@@ -34,7 +34,7 @@ class ServedShortlist:
         self.resources = [self._table, self._rows]
 
     def allowed(self, words: tf.Tensor) -> tf.Tensor:
-        """Returns which ids may follow, `(sources, ids)`, in targets of sources `(sources, s)`, padded with ""."""
+        """Returns which ids targets may contain, `(sources, ids)`, for sources `(sources, s)`, padded with ""."""
         sources = tf.shape(words)[0]
         ids = tf.reshape(tf.gather(self._rows, self._table.lookup(words)), tf.stack([sources, -1]))
         marked = tf.scatter_nd(_with_rows(ids), tf.ones_like(ids), tf.stack([sources, len(self._always)])) > 0
@@ -84,7 +84,7 @@ class ServedTranslations:
         ids: tf.Tensor,
         log_probs: tf.Tensor,
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Chooses the most probable word of each unknown word.
+        """Chooses the most probable word for each unknown word.
 
         Args:
             speller: Speller of the model.
@@ -103,8 +103,8 @@ class ServedTranslations:
         attention = tf.cast(attention, tf.float32) * tf.cast(tf.gather(source_words, source) != "", tf.float32)
         attention /= tf.maximum(tf.reduce_sum(attention, axis=1, keepdims=True), np.finfo(np.float32).tiny)
         parts = tf.repeat(attention, self._width, axis=1) * tf.gather(probabilities, source)
-        # Translations of several source words that are the same word are added up where it comes first. So equally
-        # probable words compete in their order in the source and the table, as in `UnknownSpeller`.
+        # If several source words have the same translation, their parts are added up where it comes first. Equally
+        # probable words then compete in the order of the source and the table, as in `UnknownSpeller`.
         indices = _with_rows(tf.gather(_first_positions(translation_rows), source))
         translated, positions = tf.math.top_k(tf.scatter_nd(indices, parts, tf.shape(parts)), TRANSLATIONS)
         words = tf.gather(tf.gather(translation_rows, source), positions, batch_dims=1)
@@ -146,7 +146,7 @@ class ServedTranslations:
         characters = self._target_ids.characters
         assert characters is not None
         spellings = characters(distinct)
-        # A word that comes back from its spelling has known characters in their normal form, and fewer than 50.
+        # A word that spelling and joining leave unchanged has only known characters, in normal form, and fewer than 50.
         can_copy = (characters.words(spellings) == distinct) & (spellings[:, -1] == PADDING)
         can_copy &= (spellings[:, 0] > END) & ~self._target_ids.has(distinct)
         # A word may be copied, and be the translation of another word of the source.
@@ -181,7 +181,7 @@ def _with_rows(columns: tf.Tensor) -> tf.Tensor:
 
 def _word_table(words: Collection[str], default: int) -> tf.lookup.StaticHashTable:
     """Makes a table of the indices of words, int64; other words have the default."""
-    # TensorFlow makes no empty table.
+    # TensorFlow cannot make an empty table.
     keys = tf.constant([word.encode("utf-8", "surrogateescape") for word in words] or [b""])
     indices = tf.constant(list(range(len(words))) or [default], tf.int64)
     return tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, indices), default)

@@ -1,4 +1,4 @@
-"""Connects to a model on a server by gRPC or REST, as its address says, repeats calls, and asks what it serves."""
+"""Connects to a server by gRPC or REST, depending on its address, repeats failed calls, and asks what it serves."""
 
 import contextlib
 import dataclasses
@@ -197,7 +197,7 @@ def labelled_version(server: Server, retries: "tenacity.Retrying") -> ModelName:
 
 @contextlib.contextmanager
 def connected(address: str, options: ConnectionOptions, path: FilePath | None = None) -> Iterator[Server]:
-    """Opens a connection for the `with` block, and turns ServerErrors in it into InputErrors, about a file if given."""
+    """Opens a connection for the `with` block, and turns its ServerErrors into InputErrors, about the file if given."""
     with contextlib.closing(connect(address, options.model, options.deadline)) as server:
         try:
             yield server

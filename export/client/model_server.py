@@ -38,7 +38,7 @@ class ModelName:
         if self.version is not None and self.label is not None:
             raise ConfigurationError("found {version} and {label}, expected one of them")
         for option, name in (("{model_name}", self.name), ("{label}", self.label)):
-            if name == "":  # as from a variable of a shell that is not set
+            if name == "":  # as from a shell variable that is not set
                 raise ConfigurationError(f"found an empty {option}, expected a name")
 
     def __str__(self) -> str:
@@ -197,7 +197,7 @@ class Server(Protocol):
         """Cancels calls in other threads, and closes the connection."""
 
 
-# Longest message in characters.
+# Maximum length of a message, in characters.
 _LONGEST = 300
 # The parts of an error message that TensorFlow adds to an operation's own message.
 _ADDED = re.compile(
@@ -214,7 +214,7 @@ class ServerError(Exception):
 
     Attributes:
         code: str.
-        message: str. First line of the message that is not empty, without the parts that TensorFlow adds.
+        message: str. First non-empty line of the message, without the parts that TensorFlow adds.
     """
 
     def __init__(self, code: str, message: str) -> None:
