@@ -67,7 +67,7 @@ def parsed():
     parser.add_argument("--nbest_sentences", type=int, default=200, help="sentences whose hypotheses are scored")
     parser.add_argument("--hypotheses", type=int, default=100, help="random hypotheses of each sentence")
     parser.add_argument("--candidates", type=int, default=450, help="words of a shortlist for each source")
-    parser.add_argument("--dtype", default="float32", help="float32, bfloat16, int8; of the peer, only in training")
+    parser.add_argument("--dtype", default="float32", help="float32, bfloat16 or int8; for the peer, in training only")
     parser.add_argument("--input", help="text file, the sources")
     parser.add_argument("--nbest", help="n-best list of these sources")
     parser.add_argument("--automatic", action="store_true", help="input feeding also without the hand-written gradient")

@@ -36,8 +36,8 @@ def arguments():
     parser.add_argument("--steps", type=int)
     parser.add_argument("--beam", type=int)
     parser.add_argument("--pairs", type=int, help="maximum number of pairs to score")
-    parser.add_argument("--candidates", type=int, help="words that may follow in the targets of each source")
-    parser.add_argument("--dtype", help="float32 or bfloat16; of the peer, only of its training")
+    parser.add_argument("--candidates", type=int, help="candidate words for the targets of each source")
+    parser.add_argument("--dtype", help="float32, bfloat16 or int8; for the peer, in training only")
     parser.add_argument("--automatic", action="store_true", help="train without the hand-written gradient")
     return parser
 
@@ -102,7 +102,7 @@ class Workload:
         return [self._batches[:, i : i + size] for i in range(0, BATCHES * size, size)]
 
     def candidates(self, number):
-        """Returns the ids that may follow for each source, drawn like the words of a text, so mostly frequent ones."""
+        """Returns candidate ids for the targets of each source, drawn like words of a text, so mostly frequent ones."""
         rng, ids = np.random.default_rng(0), np.arange(FIRST_WORD, IDS)
         probabilities = 1 / (ids + 50.0)
         probabilities /= probabilities.sum()

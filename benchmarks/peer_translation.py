@@ -19,7 +19,7 @@ from keras_encdec.models.symbols import to_symbols
 from keras_encdec.text.lexical_shortlist import read_dictionary
 from keras_encdec.text.vocabulary import UNKNOWN
 
-# What a model must have, the only one of the translation guide's models that is written out here.
+# The settings that a model must have: of the kinds of models in the guide, only this one is written out here.
 EXPECTED = {"cell": "gru", "layers": 1, "condition": "states", "attention": "global", "input_feeding": False}
 
 
@@ -52,7 +52,7 @@ class TorchGRUTranslator(TorchTranslator):
         config = model.config
         other = {name: value for name, value in EXPECTED.items() if getattr(config, name) != value}
         if other or config.bidirectional == "none" or config.reverse_source or config.characters != "none":
-            raise SystemExit(f"the PyTorch model is a GRU in both directions with {EXPECTED}")
+            raise SystemExit(f"found another model, expected a GRU in both directions with {EXPECTED}")
         self.weights = {name: torch.as_tensor(value) for name, value in to_symbols(model).items()}
         self.score, self.combined = config.attention_score, config.bidirectional
         self.directions = [Gates(self.weights, "encoder", direction) for direction in ("", ".left")]
@@ -94,7 +94,7 @@ class TorchGRUTranslator(TorchTranslator):
             scores = queries @ keys.transpose(1, 2)
         attention = torch.softmax(scores.masked_fill(~mask[:, None], -torch.inf), -1)
         attentional = torch.tanh((attention @ values).flatten(0, 1) + hidden @ w["attention.W_h"])
-        # The end of sequence, the last position, is no word that an unknown word could be replaced with.
+        # The end of sequence, the last position, is not a word that could replace an unknown word.
         words = torch.cat([mask[:, 1:], torch.zeros_like(mask[:, :1])], 1)
         self.attended = attention.masked_fill(~words[:, None], -1).argmax(-1).flatten()
         logits = torch.addmm(w["output.b_hy"], attentional, w["output.W_hy"])

@@ -3,9 +3,9 @@
     python benchmarks/run.py [--table TABLE.gz] [--full] [--repeats N] [--folder DIRECTORY]
 
 Each figure is measured in a separate process, one after another, on the installed backends, and on a GPU if they find
-one. The machine's speed drifts: compare ratios within one run, not figures of two runs. bfloat16 is left out if a
-library multiplies it more slowly than float32: it would take hours for nothing. Prints a table; writes the results as
-JSON and, with matplotlib installed, a chart next to them; compare.py compares two runs.
+one. The machine's speed drifts: compare ratios within one run, not figures of two runs. bfloat16 is left out for a
+library that multiplies in it more slowly than in float32: that would take hours and show nothing. Prints a table;
+writes the results as JSON and, with matplotlib installed, a chart next to them; compare.py compares two runs.
 """
 
 import argparse

@@ -86,7 +86,7 @@ class Serve:
 
 
 class Export:
-    """An exported model in the test's substitute for TensorFlow Serving."""
+    """An exported model in the tests' substitute for TensorFlow Serving."""
 
     def __enter__(self):
         from serving_calls import Calls

@@ -28,7 +28,7 @@ def arguments():
     parser.add_argument("what", choices=["score", "train", "precision"])
     parser.add_argument("table")
     parser.add_argument("--sizes", default="cho2014")
-    parser.add_argument("--units", type=int, help="hidden units, and half as many maxout units, instead")
+    parser.add_argument("--units", type=int, help="hidden units, with half as many maxout units, instead of --sizes")
     parser.add_argument("--pairs", type=int, default=20_000)
     parser.add_argument("--batch", type=int, default=512)
     parser.add_argument("--steps", type=int, default=30)
@@ -121,7 +121,7 @@ def train_seconds(step, steps, batches):
 
 
 def peak_mb(usage):
-    """Returns the peak memory in MiB of what the system says of a process; macOS counts in bytes, Linux in KiB."""
+    """Returns the peak memory of a process in MiB, from its resource usage; macOS counts in bytes, Linux in KiB."""
     return usage.ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)
 
 

@@ -13,7 +13,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch  # noqa: E402
 from matplotlib.text import Text  # noqa: E402
 
 FOLDER = pathlib.Path(__file__).parent
-# Okabe and Ito's colours, which the colour-blind can tell apart; words and positions say the same as they do.
+# Okabe and Ito's colours, which the colour-blind can tell apart. No information is in the colours alone.
 BLUE, ORANGE, GREEN, RED, SKY, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#595959"
 INK, PAPER, RUST = "#1a1a1a", "#fbfbf8", "#A84300"  # rust: the red of boxes, dark enough for letters
 # ln p of each word of "le nombre de" and of its end, given "the number of", of a model that `make demo` trained.
