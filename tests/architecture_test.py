@@ -8,8 +8,8 @@ import re
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
-# A room imports only rooms above it.
-ROOMS = [
+# A package imports only packages above it. Modules outside packages count as packages.
+PACKAGES = [
     ("errors",),
     ("configuration",),
     ("registry",),
@@ -43,8 +43,8 @@ ROOMS = [
 ]
 # What each folder of smt imports of the others.
 SMT = {"tuning": {"decoder", "evaluation"}, "decoder": {"ngrams"}}
-RANK = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
-# Where a user of JAX or PyTorch passes.
+RANK = {package: rank for rank, packages in enumerate(PACKAGES) for package in packages}
+# What users of JAX or PyTorch import.
 WITHOUT_TENSORFLOW = {"formats", "text", "data", "layers", "models", "model_directory", "scoring", "decoding"}
 
 
@@ -90,8 +90,8 @@ def at_import(body):
                 yield from at_import([child for child in getattr(node, inner, []) if isinstance(child, ast.AST)])
 
 
-def room(module):
-    """The room that a module of the package stands in; `None` for the package itself."""
+def package(module):
+    """The package within `keras_encdec` that a module belongs to; `None` for `keras_encdec` itself."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else None
 
@@ -107,7 +107,7 @@ def test_imported_modules_exist():
 
 
 def test_every_module_is_in_a_ranked_package():
-    assert {room(name) for name in MODULES} - {None} == set(RANK)
+    assert {package(name) for name in MODULES} - {None} == set(RANK)
 
 
 def test_imports_run_one_way():
@@ -115,7 +115,7 @@ def test_imports_run_one_way():
         f"{path} imports {imported}"
         for path, name, tree in SOURCES
         for imported in imports(tree)
-        if room(name) and imported.startswith("keras_encdec.") and RANK[room(imported)] > RANK[room(name)]
+        if package(name) and imported.startswith("keras_encdec.") and RANK[package(imported)] > RANK[package(name)]
     ]
     assert not against
 
@@ -145,9 +145,9 @@ def test_imports_in_functions_and_by_names_in_strings_run_the_same_way():
         }
         late = [imported for imported in imports(tree, everywhere=True, apart_from=hints)] + by_name
         for imported in late:
-            inside = imported.startswith("keras_encdec.") and room(name)
-            if inside and RANK[room(imported)] > RANK[room(name)]:
-                against.add((name, room(imported)))
+            inside = imported.startswith("keras_encdec.") and package(name)
+            if inside and RANK[package(imported)] > RANK[package(name)]:
+                against.add((name, package(imported)))
     assert not against
 
 
@@ -165,7 +165,7 @@ def test_a_backend_is_imported_only_where_it_runs():
         f"{path} imports {imported}"
         for path, name, tree in SOURCES
         for imported in imports(tree)
-        if room(name) in WITHOUT_TENSORFLOW
+        if package(name) in WITHOUT_TENSORFLOW
         and imported.split(".")[0] in ("tensorflow", "tensorflow_text")
         or imported.split(".")[0] in ("torch", "jax")
         # imported by functions that run under PyTorch
@@ -191,7 +191,7 @@ def test_a_pattern_is_used_only_where_it_is_allowed(pattern, allowed):
     found = [
         str(path)
         for path, name, _ in SOURCES
-        if room(name) not in allowed and re.search(pattern, (ROOT / path).read_text(encoding="utf-8"))
+        if package(name) not in allowed and re.search(pattern, (ROOT / path).read_text(encoding="utf-8"))
     ]
     assert not found
 
@@ -200,7 +200,7 @@ def test_module_names_are_unique():
     """Only a command's module or a package may have the name of another module."""
     names = {}
     for path, name, _ in SOURCES:
-        if path.name != "__init__.py" and room(name) != "cli":
+        if path.name != "__init__.py" and package(name) != "cli":
             names.setdefault(path.stem, []).append(str(path))
     assert not {stem: paths for stem, paths in names.items() if len(paths) > 1}
 

@@ -139,7 +139,7 @@ def test_raw_text_is_tokenized_as_the_directory_says(whole, tmp_path, monkeypatc
     assert hidden == [([], "GPU")]
 
 
-def test_a_path_that_is_no_model_directory(tmp_path):
+def test_a_path_that_is_not_a_model_directory(tmp_path):
     assert refused(tmp_path / "none") == (
         ": found no such directory, expected a model directory made by encdec-train; check the path."
     )
@@ -204,7 +204,7 @@ def test_a_config_of_wrong_types(model, changed):
     assert refused(model).startswith("/config.json: found a file that cannot be read (")
 
 
-def test_a_model_directory_is_no_preset(whole):
+def test_a_model_directory_is_not_a_preset(whole):
     with pytest.raises(ValueError, match=r"expected a preset; load a trained model with .*ModelDirectory.load\(path\)"):
         RNNEncoderDecoder.from_preset(whole)
 
@@ -331,7 +331,7 @@ def test_weights_without_a_checksum_are_loaded(model):
     assert "best.keras" not in json.loads((model / "config.json").read_text())["sha256"]
     ModelDirectory.load(model)
     (model / "config.json").unlink()
-    replace_weights(model, saved(model, 1))  # a folder that is no model directory stays one
+    replace_weights(model, saved(model, 1))  # a folder that is not a model directory does not become one
     assert not (model / "config.json").exists()
 
 

@@ -10,8 +10,8 @@ What a backend computes is tested with all three. What is the same with all of t
 trainings and searches need no tracing. TensorFlow also runs exports, the commands for training, scoring and generating,
 and one training of each kind of model.
 
-A failure with one backend does not keep the others from running. A few tests that failed run once more at the end,
-alone: those that pass then are listed, because a test should not depend on what runs beside it. Exits with 1 if
+A failure with one backend does not keep the others from running. If only a few tests failed, they run once more at the
+end, alone. Those that pass then are listed, because a test should not depend on what runs beside it. Exits with 1 if
 anything failed again.
 """
 
@@ -82,7 +82,7 @@ WITHOUT_PYTORCH = [
 ]
 # With more failures than this, the code is broken, not a test.
 MAX_AGAIN = 10
-# A line that `run` returns for a test or a file: the backend, the name, and mostly the message.
+# A line that `run` returns for a test or a file: the backend, the name, and usually the message.
 FAILURE = re.compile(r"(?P<backend>\w+): (?:FAILED|ERROR) (?P<test>[^\[ ]+(?:\[.*?\])?)(?: - .*)?")
 LAYERS_MODELS_AND_SCORES = ("layers", "models", "scoring")
 # Caps the instructions of oneDNN, PyTorch and XLA, with which each library multiplies in another order.
@@ -96,7 +96,7 @@ OLDER_PROCESSOR = {
 
 
 def has_newer_instructions() -> bool:
-    """Whether the processor has instructions that OLDER_PROCESSOR caps; True where it is not known."""
+    """Whether the processor has instructions that OLDER_PROCESSOR caps; `True` if that is not known."""
     if platform.machine().lower() not in ("x86_64", "amd64"):  # a Mac has no /proc to ask
         return False
     try:
@@ -195,7 +195,7 @@ def main() -> int:
     failures = [failure for backend, arguments in runs for failure in run(backend, arguments, environment)]
     remaining = run_again(failures, environment)
     if failures != remaining:
-        print("\n".join(["", f"{len(failures)} failures beside other tests:", *failures]))
+        print("\n".join(["", f"{len(failures)} failures when run beside other tests:", *failures]))
     print("\n".join(["", f"{len(remaining)} failures:", *remaining] if remaining else ["", "All tests passed."]))
     return bool(remaining)
 

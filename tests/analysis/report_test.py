@@ -126,7 +126,7 @@ def test_an_earlier_report_is_replaced_and_no_other_file(model_dirs, table, tmp_
 
 
 @pytest.mark.usefixtures("quickly")
-def test_a_page_that_is_no_report_is_not_replaced(model_dirs, tmp_path):
+def test_a_page_that_is_not_a_report_is_not_replaced(model_dirs, tmp_path):
     (tmp_path / "index.html").write_text("<h1>My home page</h1>")
     with pytest.raises(InputError, match="index.html: found a page that encdec-report did not write, expected the"):
         report(model_dirs / "forward", tmp_path)

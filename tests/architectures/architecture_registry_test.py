@@ -20,7 +20,7 @@ def test_every_architecture_has_a_model_of_its_configuration():
         assert model_class(name).config_class.__name__ == f"{model_class(name).__name__}Config"
 
 
-def test_a_pipe_is_no_preset(tmp_path):
+def test_a_pipe_is_not_a_preset(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputError, match="pipe: found a pipe, expected a file, because it is read more than once"):
         load_preset(tmp_path / "pipe")

@@ -55,7 +55,7 @@ def test_the_file_says_how_the_command_ended(command):
     assert (state["task"], state["state"], state["last_error"]) == ("encdec-long", "failed", "found the disk full.")
 
 
-def test_standard_output_is_no_file_of_the_progress(command):
+def test_standard_output_cannot_be_the_progress_file(command):
     fail(command(lambda: pytest.fail("the work began"), "--progress_file=-"), 2, "found --progress_file=-, expected a")
 
 

@@ -156,6 +156,6 @@ def test_unknown_aligners_are_refused():
         align([["a"]], [["b"]], symmetrization="both")
 
 
-def test_a_text_is_no_list_of_words():
+def test_a_text_is_not_a_list_of_words():
     with pytest.raises(ValueError, match="found the text 'the cat', expected a list of words"):
         align([["le", "chat"]], ["the cat"])

@@ -248,6 +248,6 @@ def test_lengths_up_to_the_largest_that_the_files_hold_are_kept(tmp_path):
 
 
 @pytest.mark.parametrize("pair", [("le chat", ["the", "cat"]), (["le", "chat"], "the cat")])
-def test_a_text_is_no_list_of_words(tmp_path, pair):
+def test_a_text_is_not_a_list_of_words(tmp_path, pair):
     with pytest.raises(ValueError, match=r"found the text '\w+ \w+', expected a list of words"):
         prepare([pair], tmp_path / "prepared")

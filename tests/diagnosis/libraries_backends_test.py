@@ -28,7 +28,7 @@ def test_a_backend_that_works_is_measured():
     assert rows["float32"].endswith(" GFLOP/s") and rows["bfloat16"].endswith(" times the speed of float32")
 
 
-def test_a_warning_of_a_library_is_no_problem(library, monkeypatch):
+def test_a_warning_of_a_library_is_not_a_problem(library, monkeypatch):
     library("jax", "import warnings\nwarnings.warn('renamed', DeprecationWarning)\nimport sys\nsys.exit(3)")
     monkeypatch.setenv("PYTHONWARNINGS", "error")
     assert "(it ended with status 3)" in probe_backend("jax").problems[0]
@@ -69,7 +69,7 @@ def test_findings_before_a_crash_are_kept(library, monkeypatch):
     assert "The backend jax can be imported, but cannot compute (signal 6 ended it); " in probe.problems[0]
 
 
-def test_what_python_prints_at_its_start_is_no_finding(monkeypatch):
+def test_what_python_prints_at_its_start_is_not_a_finding(monkeypatch):
     monkeypatch.setattr(libraries, "_START", "print('modules loaded'); print('[\"seconds\", 2.5]')")
     probe = probe_backend("jax")
     assert (probe.seconds, probe.problems) == (2.5, ())

@@ -186,7 +186,7 @@ def test_an_input_in_an_output_is_an_error_and_is_kept(files):
     assert (files / "out" / "doubled" / "twice").read_text() == "a ba b"
 
 
-def test_an_input_in_the_output_of_an_earlier_stage_is_no_error(files):
+def test_an_input_in_the_output_of_an_earlier_stage_is_not_an_error(files):
     last = Stage(
         "last",
         join,

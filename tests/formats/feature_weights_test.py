@@ -58,7 +58,7 @@ def test_sparse_features_without_any_weight_give_one_warning():
         assert FeatureWeights({"LM0": [0.5], "WT_b": [0]}).total(features) == 0.5
 
 
-def test_weights_that_are_no_list_of_numbers_are_reported():
+def test_weights_that_are_not_a_list_of_numbers_are_reported():
     check_weights({"LM0": (1, 0.5), "TM0": np.float32([0.25])})
     for values, shown in ((0.3, "0.3"), ("0.3", "'0.3'"), (["0.3"], r"\['0.3'\]"), (None, "None")):
         with pytest.raises(ConfigurationError, match=f"found the weights {shown} of LM0, expected a list of numbers"):

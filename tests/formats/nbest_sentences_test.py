@@ -1,4 +1,4 @@
-"""Sentences of n-best lists: their word penalty, and files that are no n-best lists."""
+"""Sentences of n-best lists: their word penalty, and files that are not n-best lists."""
 
 import pytest
 

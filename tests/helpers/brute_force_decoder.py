@@ -9,7 +9,7 @@ class Derivation(NamedTuple):
 
     Attributes:
         phrases: tuple of `(start, end, target words, ln of its scores)`.
-        unknown: int. Copied words.
+        unknown: int. Number of copied words.
     """
 
     phrases: tuple
@@ -35,7 +35,7 @@ def derivations(words, table, columns, distortion_limit):
     Args:
         words: list of str.
         table: dict of source, str, to list of `(target, scores)`.
-        columns: int. Scores.
+        columns: int. Number of scores.
         distortion_limit: int, -1 for none.
 
     Yields:

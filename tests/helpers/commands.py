@@ -66,14 +66,14 @@ class Command:
 
 
 def succeed(process):
-    """Asserts that a command ended well, and gives back what it wrote."""
+    """Asserts that a command succeeded, and returns what it wrote."""
     assert process.returncode == 0, process.stderr
     assert "Traceback" not in process.stderr
     return process
 
 
 def fail(process, status, *expected):
-    """Asserts that a command ended with one sentence on standard error that holds the expected texts."""
+    """Asserts that a command failed with one sentence on standard error that contains the expected texts."""
     assert "Traceback" not in process.stderr, process.stderr
     assert process.returncode == status, process.stderr
     lines = process.stderr.splitlines()

@@ -32,7 +32,7 @@ def eagerly():
 
 @contextlib.contextmanager
 def uncompiled():
-    """No search or scorer made within is compiled for TensorFlow; other backends compile theirs as ever."""
+    """No search or scorer made within is compiled for TensorFlow; other backends compile theirs as usual."""
 
     def call(layer):
         return lambda *inputs: layer(*keras.tree.map_structure(keras.ops.convert_to_tensor, inputs))

@@ -54,23 +54,23 @@ def unknown_count(target):
 
 
 class FakeModel:
-    """What is behind both protocols, and what it is told to do.
+    """The model behind both protocols, and how it should answer.
 
     Attributes:
         requests: list of `(signature, sources, targets, asked)`, bytes as they were sent and the asked
             version or label.
-        most_at_once: int. Requests that were in work together at most.
+        most_at_once: int. Largest number of requests that were processed at the same time.
         versions: dict of version to state; the label "stable" is that of the lowest.
         raw: bool. Whether it is the form that reads raw text.
         signatures: dict of name to `(inputs, outputs)`.
         failures: list of Failure, each answered once, to whichever prediction comes first.
-        unavailable: bytes. Requests with a source that has them are always answered with UNAVAILABLE.
-        refused: bytes. Requests with a source that has them are always answered with INVALID_ARGUMENT.
-        outputs: dict of output to what is answered in place of its values: one for each pair, or none.
-        shapes: dict of output to the shape that gRPC answers in place of that of its values.
-        damage: bytes that gRPC answers after the signatures.
+        unavailable: bytes. Requests with a source that contains them are always answered with UNAVAILABLE.
+        refused: bytes. Requests with a source that contains them are always answered with INVALID_ARGUMENT.
+        outputs: dict from an output to a value that replaces its value for each pair; an empty value removes them.
+        shapes: dict from an output to the shape that gRPC declares in place of that of its values.
+        damage: bytes that gRPC appends to the signatures.
         delay: callable that gives the seconds an answer takes.
-        gather: int. The first predictions wait until there are so many together.
+        gather: int. The first predictions wait until this many run at the same time.
         held: threading.Event. Answers wait for it.
         holding: threading.Event. Set when the first answer waits.
     """
@@ -85,18 +85,18 @@ class FakeModel:
         self._changed = threading.Condition()
 
     def find(self, name, version, label):
-        """The versions that are meant, or NOT_FOUND."""
+        """Returns the versions that are asked for; raises NOT_FOUND if there are none."""
         wanted = min(self.versions) if label == "stable" else version
         if name != "encdec" or label not in (None, "stable") or wanted not in (None, *self.versions):
             raise Failure("NOT_FOUND", f"Servable not found for request: {name} {version} {label}")
         return self.versions if wanted is None else {wanted: self.versions[wanted]}
 
     def served(self, versions):
-        """Which of some versions answers."""
+        """Returns the version that answers: the latest that is available."""
         return max(version for version, state in versions.items() if state == "AVAILABLE")
 
     def predict(self, signature, sources, targets, asked):
-        """The outputs, all of them: dict of name to list of numbers or of arrays."""
+        """Returns all outputs: dict from name to a list of numbers or arrays."""
         with self._changed:
             self.requests.append((signature, sources, targets, asked))
             self._now += 1
@@ -104,7 +104,7 @@ class FakeModel:
             self._changed.notify_all()
             failure = self.failures.pop() if self.failures else None
             if not self._changed.wait_for(lambda: self.most_at_once >= self.gather, timeout=10):
-                self.gather = 1  # they do not come, which the test will see
+                self.gather = 1  # there are fewer, which the test will notice
         try:
             time.sleep(self.delay())
             if not self.held.is_set():
@@ -141,7 +141,7 @@ class FakeModel:
         return outputs | {name: [value] * len(pairs) if value else [] for name, value in self.outputs.items()}
 
     def read(self, string):
-        """The words that the model reads in a string that was sent."""
+        """Returns the words that the model reads in a string that a client sent."""
         text = string.decode()
         return text.split() if self.raw else model_words(text, factored=False)
 

@@ -14,12 +14,12 @@ class FewestWordsSampler(Sampler):
     """The n-th most probable words in the n-th of several rows; a row ends as soon as its end is probable enough.
 
     Args:
-        num_ranks: int. Rows a source.
-        end_probability: float. From here on the end of sequence is taken.
+        num_ranks: int. Rows per source.
+        end_probability: float. The end of sequence is chosen if it is at least this probable.
     """
 
-    num_ranks: int = hyperparameter(2, "Rows a source.", minimum=1)
-    end_probability: float = hyperparameter(0.2, "From here on the end is taken.", above=0, maximum=1)
+    num_ranks: int = hyperparameter(2, "Rows per source.", minimum=1)
+    end_probability: float = hyperparameter(0.2, "Minimum probability of the end.", above=0, maximum=1)
 
     @property
     def rows_per_source(self):

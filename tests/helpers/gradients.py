@@ -52,7 +52,7 @@ def score_gradients(model, source, target, **characters):
 
 
 def gradients_by(read, model, *ids, **inputs):
-    """The gradients of `score_gradients`, as `read(model)` gives the weights: they are put in the weights' place."""
+    """Returns the gradients in the form in which `read(model)` returns the weights; overwrites the weights."""
     gradients = score_gradients(model, *ids, **inputs)
     for variable in model.trainable_variables:
         variable.assign(gradients[variable.path])

@@ -60,7 +60,7 @@ def check_layer(cls, config, inputs, output_shape, weights, folder, differentiab
         output_shape: tuple, batch included.
         weights: int. Number of trainable weight tensors expected.
         folder: path a model may be saved in.
-        differentiable: bool. Whether the inputs are floats a layer below can learn.
+        differentiable: bool. Whether the inputs are floats that a layer below can learn.
     """
     layer = cls(**config)
     assert {name: getattr(layer, name) for name in config} == config, "arguments keep their names as attributes"

@@ -1,4 +1,4 @@
-"""An object store on this machine, and a proxy before it that fails as networks and stores do."""
+"""An object store on this machine, and a proxy in front of it that fails as networks and stores do."""
 
 import os
 import socket
@@ -10,7 +10,7 @@ import pytest
 
 
 class Proxy(socketserver.ThreadingTCPServer):
-    """Passes requests on to a server, and fails at those that it is told to fail at.
+    """Passes requests on to a server, and lets chosen requests fail.
 
     Each request has a connection of its own.
 
@@ -90,7 +90,7 @@ def moto_port():
 
 @pytest.fixture
 def store(moto_port, monkeypatch):
-    """A Proxy before an object store with an empty bucket `bucket`; s3:// leads to it, as it would be set by a user."""
+    """A Proxy in front of an object store with an empty bucket `bucket`; variables that users set lead s3:// to it."""
     import s3fs
 
     proxy = Proxy(moto_port)

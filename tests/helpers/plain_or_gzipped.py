@@ -10,6 +10,6 @@ def read(path):
 
 
 def write(path, data):
-    """Writes a file, gzipped if its name ends in .gz, and gives back its path."""
+    """Writes a file, gzipped if its name ends in .gz, and returns its path."""
     path.write_bytes(gzip.compress(data, 1) if path.name.endswith(".gz") else data)
     return path

@@ -11,10 +11,10 @@ from unittest import mock
 
 
 def run_script(command, input, **others):
-    """What `subprocess.run` gives back for Python and a script, which is run in this process.
+    """Returns what `subprocess.run` would return for a Python script, but runs the script in this process.
 
-    To import TensorFlow takes longer than the scoring. A command that does not score with a SavedModel is run as
-    ever.
+    In another process, importing TensorFlow would take longer than the scoring. A command that does not score with a
+    SavedModel runs in another process as usual.
     """
     if command[-1] != "saved_model":
         return subprocess.run(command, input=input, **others)

@@ -44,7 +44,7 @@ class Calls:
 
 
 def refusal(call, *arguments, **keywords):
-    """The status code with which a call fails, and what it says."""
+    """Returns the status code and the message with which a call fails."""
     try:
         call(*arguments, **keywords)
     except grpc.RpcError as error:

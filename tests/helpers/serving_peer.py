@@ -1,9 +1,9 @@
-"""A protocol peer of TensorFlow Serving: answers as the stock `tensorflow_model_server` does, around SavedModels.
+"""A stand-in for TensorFlow Serving, called its peer: serves SavedModels and answers as `tensorflow_model_server` does.
 
-Run as a program; it prints one line of JSON with its ports when it serves. Like the stock server it knows nothing of
+Run it as a program; when it serves, it prints its ports as one line of JSON. Like the stock server, it knows nothing of
 Keras or TensorFlow Text. Classify, MultiInference and HandleReloadConfigRequest are not implemented. Unlike the stock
-server it serves, too, when no version could be loaded, so that their errors can be asked for, and it does not try
-to load a version again.
+server, it also serves if no version could be loaded, so that a client can ask for the errors of the versions, and it
+does not try to load a version again.
 """
 
 import argparse
@@ -42,7 +42,7 @@ _THREADS = 128
 
 
 class Service:
-    """What the servers for gRPC and REST have in common: requests to responses.
+    """What the servers for gRPC and REST have in common: turns requests into responses.
 
     Args:
         models: Models.
@@ -101,7 +101,7 @@ class _ModelServicer(model_service_pb2_grpc.ModelServiceServicer):
 
 
 def _method(function):
-    """A method for gRPC, of one from request to response."""
+    """Makes a method for gRPC from a function that turns a request into a response."""
 
     def method(request, context):
         try:
@@ -161,7 +161,7 @@ def _scheduler(flags):
 
 
 def _repeat(function, seconds):
-    """Calls a function again and again in a thread, if there are seconds to wait in between."""
+    """Calls a function again and again in a thread, with pauses of some seconds; with 0 seconds, it is never called."""
 
     def work():
         while True:
@@ -201,7 +201,7 @@ def _serve(flags):
 def main():
     flags = _flags()
     tf.get_logger().setLevel("ERROR")
-    # The stock server does this at its start, by the same function.
+    # The stock server calls the same function when it starts.
     library = ctypes.CDLL(str(pathlib.Path(tf.__file__).with_name("libtensorflow_cc.so.2")))
     library._ZN10tensorflow21DisableXlaCompilationEv()
     try:
@@ -212,7 +212,7 @@ def main():
     print(json.dumps(ports), flush=True)
     if flags.stop_at_end_of_input:
         sys.stdin.read()
-        os._exit(0)  # whatever threads are waiting for
+        os._exit(0)  # does not wait for threads
     server.wait_for_termination()
 
 

@@ -20,7 +20,7 @@ _DEFAULTS = {
 
 
 def parse_parameters(text):
-    """Parameters of batching, of the text of a `BatchingParameters` proto.
+    """Parses the parameters of batching from the text of a `BatchingParameters` proto.
 
     Args:
         text: str. Such as "max_batch_size { value: 64 } allowed_batch_sizes: 64".
@@ -29,7 +29,7 @@ def parse_parameters(text):
         dict of int, with the list of int "allowed_batch_sizes".
 
     Raises:
-        Refusal: parameters that are not known here, or that contradict each other.
+        Refusal: for parameters that are not known here, or that contradict each other.
     """
     parameters = _DEFAULTS | {"allowed_batch_sizes": []}
     rest = re.sub("#.*", "", text)
@@ -54,7 +54,7 @@ def parse_parameters(text):
 
 
 class Batch:
-    """Tasks to be run together: of each the inputs, their size along dimension 0, and a future of the outputs."""
+    """Tasks to run together. Each has its inputs, their size along dimension 0, and a future for its outputs."""
 
     def __init__(self):
         self.tasks, self.size, self.start = [], 0, 0
@@ -71,7 +71,7 @@ class BatchScheduler:
     """Threads that run batches, shared by all versions of all models.
 
     Args:
-        parameters: dict, of `parse_parameters`.
+        parameters: dict, from `parse_parameters`.
     """
 
     def __init__(self, parameters):
@@ -85,7 +85,7 @@ class BatchScheduler:
         """Runs a session as part of a batch.
 
         Args:
-            session: whose `run` takes the same arguments, without the first.
+            session: object whose method `run` takes the other two arguments.
             inputs: dict of arrays, by the name of the tensor.
             outputs: list of str, names of tensors.
 
@@ -93,7 +93,7 @@ class BatchScheduler:
             list of arrays.
 
         Raises:
-            Refusal: the task cannot be batched, or the queue is full.
+            Refusal: if the task cannot be batched, or the queue is full.
         """
         size = _size(inputs)
         limit = self._parameters["max_batch_size"]
@@ -131,14 +131,14 @@ class BatchScheduler:
             else:
                 for (_, _, future), answer in zip(batch.tasks, answers, strict=True):
                     future.set_result(answer)
-            del found, session, batch  # a version that is unloaded meanwhile is not kept
+            del found, session, batch  # so that a version that is unloaded meanwhile is freed
 
     def _due(self):
-        """A queue's key and its next batch to be run, taken off; `None` where none is due."""
+        """Takes the next batch that is due from its queue; returns the queue's key and the batch, or `None`."""
         for key, batches in self._queues.items():
             if len(batches) > 1 or self._seconds_open(batches[0]) <= 0:
                 batch = batches.popleft()
-                # An empty queue is dropped, with it the version; others go to the end, for fairness.
+                # An empty queue is dropped, with its reference to the version; others go to the end, for fairness.
                 self._queues.pop(key)
                 if batches:
                     self._queues[key] = batches
@@ -179,7 +179,7 @@ class BatchScheduler:
 
 
 def _size(inputs):
-    """The one size of all inputs along dimension 0."""
+    """Returns the size that all inputs have along dimension 0."""
     if not inputs:
         raise Refusal("INVALID_ARGUMENT", "Batching Run() must have at least one input tensor")
     sizes = set()
@@ -193,7 +193,7 @@ def _size(inputs):
 
 
 def _merged(arrays, name, padding):
-    """Concatenation of the tasks' arrays for one input, padded with the first row of the last one."""
+    """Concatenates the arrays of the tasks for one input, padded with the first row of the last array that has rows."""
     if len({array.shape[1:] for array in arrays}) > 1:
         raise Refusal(
             "FAILED_PRECONDITION",
@@ -203,6 +203,6 @@ def _merged(arrays, name, padding):
         )
     if len({array.dtype for array in arrays}) > 1:
         raise Refusal("INTERNAL", "Tensor concat operation failed: tensors have different data types")
-    # A task without rows has none to pad with; the stock server is not known to outlive that.
+    # A task without rows has none to pad with. Whether the stock server survives such a batch is not known.
     rows = [array[:1] for array in reversed(arrays) if len(array)]
     return np.concatenate([*arrays, *rows[:1] * padding])

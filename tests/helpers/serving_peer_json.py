@@ -1,4 +1,4 @@
-"""JSON of the peer of TensorFlow Serving, to requests and from responses."""
+"""Converts JSON to requests, and responses to JSON, for the peer of TensorFlow Serving."""
 
 import base64
 import json
@@ -14,10 +14,10 @@ _JSON_TYPES = {dict: "Object", list: "Array", str: "String", int: "Number", floa
 
 
 def parse(body):
-    """The object of a request's body; bytes that are not UTF-8 are kept, as the stock server keeps them.
+    """Parses the body of a request, a JSON object; bytes that are not UTF-8 are kept, as the stock server keeps them.
 
     Raises:
-        Refusal: it is not a JSON object.
+        Refusal: if it is not a JSON object.
     """
     try:
         document = json.loads(body.decode(errors="surrogateescape"))
@@ -42,7 +42,7 @@ def fill_predict_request(document, infos, request):
         request: PredictRequest.
 
     Returns:
-        bool. Whether the answer is to be in rows, as the request is.
+        bool. Whether the request is in rows; the answer must then be in rows, too.
     """
     rows = "instances" in document
     if rows and "inputs" in document:
@@ -94,11 +94,11 @@ def fill_regression_request(document, request):
 
 
 def answer(outputs, rows):
-    """The document that answers a request.
+    """Makes the document that answers a request.
 
     Args:
-        outputs: map of `TensorProto`, of a `PredictResponse`.
-        rows: bool. Whether in rows, not in columns.
+        outputs: map of `TensorProto`, from a `PredictResponse`.
+        rows: bool. Whether the answer is in rows, not in columns.
     """
     names = sorted(outputs)
     arrays = {name: tf.make_ndarray(outputs[name]) for name in names}
@@ -120,7 +120,7 @@ def answer(outputs, rows):
 
 
 def number(value):
-    """A number for JSON, in as many digits as the stock server writes of a float: 6, or else 9."""
+    """Converts a number for JSON. A float32 has as many digits as in the stock server: 6, or 9 if 6 are not exact."""
     if not isinstance(value, np.float32):
         return value.item() if isinstance(value, np.generic) else value
     short = f"{value:.6g}"
@@ -128,7 +128,7 @@ def number(value):
 
 
 def _columns(instances, infos):
-    """Of a list of instances, the list of each input's values, by its name."""
+    """Returns a dict from the name of each input to the list of its values in the instances."""
     if not isinstance(instances, list):
         raise Refusal("INVALID_ARGUMENT", "JSON Value: Excepting 'instances' to be an list/array")
     if not instances:
@@ -160,7 +160,7 @@ def _shape(value):
 
 
 def _flatten(value, shape, dtype, leaves):
-    """Appends the checked leaves of a nested list of some shape."""
+    """Checks the leaves of a nested list of this shape, and appends them to `leaves`."""
     if isinstance(value, list) and shape:
         if len(value) != shape[0]:
             raise Refusal(
@@ -201,7 +201,7 @@ def _fill_example(value, example):
 
 
 def _values(array, as_base64):
-    """An array as nested lists of what JSON can hold."""
+    """Converts an array to nested lists of values that JSON can hold."""
     if array.ndim:
         return [_values(np.asarray(row, array.dtype), as_base64) for row in array]
     value = array[()]

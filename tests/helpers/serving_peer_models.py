@@ -13,15 +13,15 @@ _State = get_model_status_pb2.ModelVersionStatus
 
 
 class Models:
-    """Models of a configuration, and of each the versions that are to be served and those that are.
+    """The models of a configuration: for each, the versions that should be served, and those that are.
 
     Args:
         config: ModelServerConfig.
-        scheduler: BatchScheduler, or `None`: without batching.
-        early_labels: bool. Whether a new label may be given to a version that is not available.
+        scheduler: BatchScheduler; `None` for no batching.
+        early_labels: bool. Whether a new label may be assigned to a version that is not available.
 
     Raises:
-        Refusal: the configuration is not accepted.
+        Refusal: if the configuration is not accepted.
     """
 
     def __init__(self, config, scheduler=None, early_labels=False):
@@ -53,21 +53,21 @@ class Models:
         self._config = config
 
     def poll(self):
-        """Loads the versions that are new in the models' folders, and unloads those that are not to be served."""
+        """Loads the versions that are new in the models' folders, and unloads those that should no longer be served."""
         config = {model.name: model for model in self._config.model_config_list.config}
         for name in sorted({*config, *self._loaded}):
             try:
                 wanted = _wanted(config[name]) if name in config else {}
             except OSError:
-                continue  # what is loaded stays, as long as the folder cannot be read
+                continue  # while the folder cannot be read, what is loaded stays
             self._serve(name, wanted)
 
     @contextlib.contextmanager
     def use(self, spec):
-        """The version that a `ModelSpec` asks for, kept loaded for the time of a request.
+        """Yields the version that a `ModelSpec` asks for, and keeps it loaded until the end of the `with` block.
 
         Raises:
-            Refusal: there is none.
+            Refusal: if there is no such version.
         """
         if not spec.name:
             raise Refusal("INVALID_ARGUMENT", "ModelSpec has no name specified.")
@@ -85,7 +85,7 @@ class Models:
             servable.release()
 
     def status(self, spec):
-        """The `GetModelStatusResponse` for a `ModelSpec`."""
+        """Returns the `GetModelStatusResponse` for a `ModelSpec`."""
         with self._lock:
             states = dict(self._states.get(spec.name, {}))
         if spec.HasField("version"):
@@ -117,7 +117,7 @@ class Models:
         return dict(model.version_labels)
 
     def _version(self, spec):
-        """Number of the version that is asked for, `None` for the latest."""
+        """Returns the number of the version that is asked for; `None` for the latest."""
         if spec.HasField("version"):
             return spec.version.value
         if not spec.HasField("version_label"):
@@ -128,10 +128,10 @@ class Models:
         return labels[spec.version_label]
 
     def _serve(self, name, wanted):
-        """Loads the wanted versions, given with their paths, then unloads the others."""
+        """Loads the wanted versions, a dict from number to path, and then unloads the others."""
         loaded = self._loaded.setdefault(name, {})
         failed = self._failed.setdefault(name, set())
-        failed.intersection_update(wanted)  # a version that failed is tried again only after its folder was gone
+        failed.intersection_update(wanted)  # a failed version is tried again only if its folder was gone
         for version in sorted(wanted.keys() - loaded.keys() - failed):
             self._set_state(name, version, _State.LOADING)
             try:
@@ -143,7 +143,7 @@ class Models:
                 with self._lock:
                     loaded[version] = servable
                     self._states[name][version] = _State.AVAILABLE, None
-        # What cannot be replaced stays, for the model to be available.
+        # If no wanted version could be loaded, the old ones stay, so that the model remains available.
         if not wanted or wanted.keys() & loaded.keys():
             for version in sorted(loaded.keys() - wanted.keys()):
                 with self._lock:
@@ -158,7 +158,7 @@ class Models:
 
 
 def _wanted(model):
-    """Paths of the versions that are to be served, by number, as the model's policy chooses of its folder."""
+    """Returns the versions in the folder that the model's policy selects: dict from number to path."""
     names = [name for name in os.listdir(model.base_path) if re.fullmatch("-?[0-9]{1,18}", name)]
     found = {int(name): os.path.join(model.base_path, name) for name in sorted(names)}
     policy = model.model_version_policy

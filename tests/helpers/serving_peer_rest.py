@@ -1,4 +1,4 @@
-"""REST of the peer of TensorFlow Serving."""
+"""The REST server of the peer of TensorFlow Serving."""
 
 import http.server
 import json
@@ -18,11 +18,11 @@ _GET = re.compile(rf"/v1/models(?:/(?P<name>[^/:]+))?{_VERSION}(?:/(?P<action>me
 
 
 class RestServer(http.server.ThreadingHTTPServer):
-    """An HTTP server that answers with what a service for gRPC answers.
+    """An HTTP server that gives the answers of a `serving_peer.Service`.
 
     Args:
-        port: int. 0 for any.
-        service: with methods `predict`, `regress`, `status`, `metadata` and `inputs`.
+        port: int. 0 for any free port.
+        service: object with the methods `predict`, `regress`, `status`, `metadata` and `inputs`.
     """
 
     daemon_threads = True
@@ -33,9 +33,9 @@ class RestServer(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), _Handler)
 
     def handle_error(self, request, client_address):
-        """Says nothing of clients that went away."""
+        """Prints nothing about clients that have disconnected."""
 
-    server_bind = socketserver.TCPServer.server_bind  # HTTPServer's looks the host's name up, which may take long
+    server_bind = socketserver.TCPServer.server_bind  # that of HTTPServer looks up the host's name, which may take long
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):

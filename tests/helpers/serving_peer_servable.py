@@ -36,10 +36,10 @@ class Servable:
     Args:
         version: int.
         path: str. Folder of the SavedModel.
-        scheduler: BatchScheduler, or `None`: without batching.
+        scheduler: BatchScheduler; `None` for no batching.
 
     Raises:
-        Refusal or tf.errors.OpError: it cannot be loaded, or a record of its warm-up fails.
+        Refusal or tf.errors.OpError: if it cannot be loaded, or a warm-up request fails.
     """
 
     def __init__(self, version, path, scheduler):
@@ -74,13 +74,13 @@ class Servable:
             self._unused.notify_all()
 
     def unload(self):
-        """Waits for the requests that are under way, then frees the session."""
+        """Waits for the requests that are running, and then frees the session."""
         with self._unused:
             self._unused.wait_for(lambda: not self._users)
         self._session.close()
 
     def run(self, inputs, outputs):
-        """Runs the graph, unbatched.
+        """Runs the graph without batching.
 
         Args:
             inputs: dict of arrays, by the name of the tensor.
@@ -89,13 +89,13 @@ class Servable:
         Returns:
             list of arrays.
         """
-        # `Session.run` holds what it is fed against the placeholders' shapes, which the stock server's C++ session
-        # does not: there a tensor of another rank reaches the graph. So it does by this way, as types are checked by
+        # `Session.run` would check the shapes of the inputs against the placeholders'. The C++ session of the stock
+        # server does not: a tensor of another rank reaches the graph, as it does with this call. Types are checked by
         # the C++ session in both cases.
         feeds = {self._tensor(name): array for name, array in inputs.items()}
         fetches = [self._tensor(name) for name in outputs]
         found = self._session._call_tf_sessionrun(None, feeds, fetches, [], None)
-        # A single string comes as bytes, of which NumPy would take zeros off at the end.
+        # A single string comes as bytes, from which NumPy would remove zeros at the end.
         return [np.asarray(output, object if isinstance(output, bytes) else None) for output in found]
 
     def predict(self, request):
@@ -187,7 +187,7 @@ class Servable:
 
 
 def _inputs(signature, request):
-    """Arrays by the name of the tensor, of a `PredictRequest`."""
+    """Returns the inputs of a `PredictRequest`: dict from the name of the tensor to an array."""
     sent, expected = sorted(request.inputs), sorted(signature.inputs)
     if len(sent) > len(expected) or (len(sent) < len(expected) and not signature.defaults):
         extra, missing = sorted({*sent} - {*expected}), sorted({*expected} - {*sent})
@@ -218,7 +218,7 @@ def _inputs(signature, request):
 
 
 def _aliases(signature, output_filter):
-    """Names of the outputs to be given, all where no filter names some."""
+    """Returns the names of the outputs to return: those in the filter, or all if it is empty."""
     for position, alias in enumerate(output_filter):
         if alias not in signature.outputs:
             raise Refusal(
@@ -232,7 +232,7 @@ def _aliases(signature, output_filter):
 
 
 def _array(proto, alias):
-    """Array of a `TensorProto`."""
+    """Converts a `TensorProto` to an array."""
     sizes = [dim.size for dim in proto.tensor_shape.dim]
     try:
         if proto.tensor_shape.unknown_rank or min(sizes, default=0) < 0 or math.prod(sizes) > _MAX_ELEMENTS:
@@ -243,7 +243,7 @@ def _array(proto, alias):
 
 
 def _tensor_proto(array):
-    """`TensorProto` of an array, its values in the field for their type."""
+    """Converts an array to a `TensorProto` with the values in the field for their type."""
     dtype = tf.as_dtype(array.dtype)
     if dtype not in _FIELDS:
         return tf.make_tensor_proto(array)
@@ -255,7 +255,7 @@ def _tensor_proto(array):
 
 
 def _examples(input_proto):
-    """Serialized examples of an `Input`, each after its context."""
+    """Returns the serialized examples of an `Input`, each after the context that they share."""
     kind = input_proto.WhichOneof("kind")
     examples = [example.SerializeToString() for example in getattr(input_proto, kind).examples] if kind else []
     if not examples:

@@ -1,9 +1,9 @@
-"""How the peer of TensorFlow Serving refuses a request: a status, as the stock server words it."""
+"""How the peer of TensorFlow Serving refuses a request: with the status and the words of the stock server."""
 
 import grpc
 import tensorflow as tf
 
-# As in the stock server: longer messages do not fit into what gRPC clients take as metadata.
+# As in the stock server: longer messages do not fit into the metadata that gRPC clients accept.
 _MESSAGE_LIMIT = 1024
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 _HTTP_STATUSES = {
@@ -56,14 +56,14 @@ def refusal(error):
 
 
 def grpc_status(error):
-    """Code and details for a gRPC client, cut off where the stock server cuts them off."""
+    """Returns the code and the details for a gRPC client, cut to the length at which the stock server cuts them."""
     refused = refusal(error)
-    # What clients sent may be quoted, and need not be text.
+    # The message may quote what a client sent, which need not be text.
     message = refused.message.encode(errors="replace").decode()
     return refused.code, message if len(message) <= _MESSAGE_LIMIT else message[:_MESSAGE_LIMIT] + "...TRUNCATED"
 
 
 def http_status(error):
-    """Status code and message for a REST client."""
+    """Returns the status code and the message for a REST client."""
     refused = refusal(error)
     return _HTTP_STATUSES.get(refused.code, 500), refused.message

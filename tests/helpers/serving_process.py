@@ -11,13 +11,13 @@ _PROGRAM = pathlib.Path(__file__).with_name("serving_peer.py")
 
 
 class ServingProcess:
-    """A running peer, which ends with `close`, with its `with` block, or else with the process that started it.
+    """A running peer. It ends at `close`, at the end of its `with` block, or with the process that started it.
 
     Args:
-        flags: of the peer, by name, such as `model_base_path` and `rest_api_port`; `True` gives a flag no value.
+        flags: flags of the peer by name, such as `model_base_path` and `rest_api_port`; `True` for no value.
 
     Raises:
-        RuntimeError: it does not start; the message is what it wrote on standard error.
+        RuntimeError: if it does not start, with what it wrote to standard error.
 
     Example:
 
@@ -52,11 +52,11 @@ class ServingProcess:
         self.close()
 
     def log(self):
-        """What the peer wrote on standard error so far."""
+        """Returns what the peer has written to standard error so far."""
         return os.pread(self._errors.fileno(), os.fstat(self._errors.fileno()).st_size, 0).decode(errors="replace")
 
     def rss(self):
-        """Memory of the process that is resident, in bytes."""
+        """Returns the resident memory of the process, in bytes."""
         pages = pathlib.Path(f"/proc/{self._process.pid}/statm").read_text().split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 

@@ -2,8 +2,8 @@
 
 The workers of TensorFlow, each of which traces each run, do only the named runs, stopped and resumed.
 
-shared_training.py FOLDER NAME...    the pairs are in FOLDER/tsv; the training runs are left in FOLDER, first those of
-                                     ALONE that are named
+shared_training.py FOLDER NAME...    reads the pairs in FOLDER/tsv; leaves the training runs in FOLDER, those of ALONE
+                                     that are named before the others
 """
 
 import json
@@ -40,7 +40,7 @@ STOPPED_AT = 4
 
 
 def launch(folder, backend, names, workers=False):
-    """Runs the script: a process for both devices, or one for each of them; for each of TensorFlow with `workers`."""
+    """Runs the script: under PyTorch, and with `workers`, in a process for each device, otherwise in one process."""
     command, environments = [sys.executable, __file__, str(folder), *names], [{}]
     if backend == "torch":
         environments = [{"CUDA_VISIBLE_DEVICES": ""}]  # a machine may have fewer GPUs
@@ -121,7 +121,7 @@ def main(folder, names):
 
 
 def regularized():
-    """Makes all models that are built meanwhile have losses besides that of the pairs."""
+    """Gives all models that are built in the `with` block a further loss besides that of the pairs."""
     import keras
 
     from keras_encdec.models.translation_model import TranslationModel

@@ -13,8 +13,8 @@ def toy_nbest(seed, sentences=8, hypotheses=6, features=3, whole=False, metric="
 
     Args:
         seed: int.
-        sentences, hypotheses, features: int. Hypotheses are at most so many a sentence.
-        whole: bool. Whether features are small whole numbers, so that totals are equal often.
+        sentences, hypotheses, features: int. `hypotheses` is the maximum for a sentence.
+        whole: bool. Whether features are small whole numbers, so that totals are often equal.
         metric: str.
 
     Returns:
@@ -37,7 +37,7 @@ def toy_nbest(seed, sentences=8, hypotheses=6, features=3, whole=False, metric="
 
 
 def scores_of(nbest, weights):
-    """The scores for many weights `(n, values)`, by trying each on every hypothesis."""
+    """Computes the scores of many weights `(n, values)` by trying each on every hypothesis."""
     totals = nbest.features @ np.transpose(weights)
     ends = [*nbest.starts[1:], len(totals)]
     best = [start + totals[start:end].argmax(axis=0) for start, end in zip(nbest.starts, ends, strict=True)]

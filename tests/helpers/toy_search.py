@@ -11,7 +11,7 @@ END = 2
 
 
 def toy(target_words=3, seed=0, **arguments):
-    """A model of 6 source words with random weights, and these by symbol."""
+    """Returns a model of 6 source words with random weights, and the weights by symbol."""
     model = RNNEncoderDecoder(6, target_words, **SIZES, **arguments)
     # Padding is as good as impossible, as after training.
     weights = oracle.random_weights(to_symbols(model), scale=0.9, seed=seed)
@@ -20,7 +20,7 @@ def toy(target_words=3, seed=0, **arguments):
 
 
 def sequences(model, limit):
-    """All target sequences of at most so many tokens, their end counted."""
+    """Returns all target sequences of at most `limit` tokens, including the end of sequence."""
     words = [1, *range(3, 3 + model.target_words)]
     every = (itertools.product(words, repeat=length) for length in range(limit))
     return [(*prefix, END) for prefix in itertools.chain(*every)]

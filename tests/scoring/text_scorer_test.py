@@ -102,7 +102,7 @@ def test_sides_that_are_not_words_are_refused(model_dir, side):
 
 
 @pytest.mark.parametrize("model", [None, 5, b"model"])
-def test_a_model_that_is_no_path_is_refused(model):
+def test_a_model_that_is_not_a_path_is_refused(model):
     with pytest.raises(ValueError, match=f"found the model {model!r}, expected the path of a model directory"):
         TextScorer(model)
 

@@ -83,7 +83,7 @@ def test_equally_probable_translations_keep_their_order(tmp_path):
     assert list(read_translations(tmp_path / "table")["a"]) == ["z", "y", "x"]
 
 
-def test_spaces_around_the_words_of_a_table_are_no_part_of_them(tmp_path):
+def test_spaces_around_the_words_of_a_table_are_not_part_of_them(tmp_path):
     (tmp_path / "table").write_text("a \t b\t0.5\na\t\xa0\t0.25\n", "utf-8")
     assert read_translations(tmp_path / "table") == {"a": {"b": 0.5, "\xa0": 0.25}}
 

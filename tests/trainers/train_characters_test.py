@@ -143,7 +143,7 @@ def check_pruned_training(config, data, folder, directory):
 
 @pytest.mark.usefixtures("eager", "uncompiled")
 @pytest.mark.parametrize("characters", ["source", "target", "both"])
-def test_a_hybrid_model_may_begin_with_a_model_of_words(characters, corpus, tmp_path):
+def test_a_hybrid_model_may_begin_with_a_word_based_model(characters, corpus, tmp_path):
     words = {name: value for name, value in MODEL.items() if not name.startswith("character")}
     data = TrainingData(source=str(corpus / "source"), target=str(corpus / "target"), shortlist=3)
     settings = {"updates": 2, "batch_size": 8, "optimizer": "adam", **QUICK}

@@ -266,6 +266,6 @@ def test_a_full_disk_is_named_with_the_output(files, monkeypatch):
         extract_phrase_table(files / "fr", files / "table.gz", source=files / "en")
 
 
-def test_a_full_folder_for_temporary_files_is_named_if_the_output_is_no_file(files, full_temporary_folder):
+def test_a_full_folder_for_temporary_files_is_named_if_the_output_is_not_a_file(files, full_temporary_folder):
     with pytest.raises(InputError, match=full_temporary_folder):
         extract_phrase_table(files / "fr", "/dev/null", source=files / "en", number_of_processes=1)
