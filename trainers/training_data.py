@@ -15,6 +15,9 @@ _CHO = "Cho et al., 2014, section 4.1"
 _LUONG = "Luong et al., 2015, section 4.1"
 _vocabularies = functools.partial(hyperparameter, group="vocabularies")
 _validation = functools.partial(hyperparameter, group="validation data")
+# The options that name the pairs to train on, by kind of file, and those that name files that belong to such pairs.
+_PAIRS = (("phrase_table",), ("tsv",), ("source", "target"), ("input", "format"))
+_WITH_PAIRS = ("alignment", "validation", "validation_alignment")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,5 +155,14 @@ class TrainingData(RawTextOptions, EncodingOption, MalformedLinesOption):
 
     @classmethod
     def from_preset(cls, preset: str | os.PathLike[str], **values: object) -> Self:
-        """Reads the data options of a preset; `values` override them, see `TrainingConfig.from_preset`."""
-        return cls.from_dict({**load_preset(preset).table(cls, "data"), **values})
+        """Reads the data options of a preset; `values` override them, see `TrainingConfig.from_preset`.
+
+        If `values` name pairs of another kind than the preset, such as TSV instead of a phrase table, the preset's
+        pairs to train and validate on, and their alignments, are ignored.
+        """
+        known = load_preset(preset).table(cls, "data")
+        given = [names for names in _PAIRS if any(values.get(name) for name in names)]
+        others = {name for names in _PAIRS if given and names not in given for name in names}
+        if any(known.get(name) for name in others):
+            known = {name: value for name, value in known.items() if name not in {*others, *_WITH_PAIRS}}
+        return cls.from_dict({**known, **values})

@@ -51,6 +51,18 @@ def test_relative_paths_in_a_preset_start_from_its_folder(tmp_path, monkeypatch)
     assert TrainingData.from_preset(preset).validation == ("",)
 
 
+def test_pairs_of_another_kind_replace_those_of_a_preset(tmp_path):
+    preset = tmp_path / "preset.toml"
+    preset.write_text(
+        '[data]\nsource = "/s"\ntarget = "/t"\nvalidation = ["/vs", "/vt"]\nunknown = "posunk"\nalignment = "/links"\n'
+    )
+    data = TrainingData.from_preset(preset, **TSV)
+    assert data == TrainingData(**TSV, unknown="posunk")
+    assert TrainingData.from_preset(preset, **TSV, validation=("v",)).validation == ("v",)
+    kept = TrainingData.from_preset(preset, source="other", tsv="")
+    assert kept.files == {"source": "other", "target": "/t"} and kept.validation == ("/vs", "/vt")
+
+
 @pytest.mark.parametrize(
     "settings, data, expected",
     [
