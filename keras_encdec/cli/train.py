@@ -10,7 +10,6 @@ from keras_encdec.backend.startup import import_keras
 from keras_encdec.cli.command import Command, UsageError
 from keras_encdec.cli.flags import (
     check_flags_of_choice,
-    configuration_from_flags,
     define_configuration_flags,
     define_progress_flags,
     given_flags,
@@ -121,13 +120,13 @@ def configurations(
     model_class = architecture(chosen).config
     check_flags_of_choice("architecture", chosen, _model_configurations(), flag_values)
     given = {**given_flags(TrainingConfig, flag_values), "model": given_flags(model_class, flag_values)}
+    data = {**(tasks.main_files if tasks else {}), **given_flags(TrainingData, flag_values)}
+    if preset is None:
+        return TrainingConfig(**given), TrainingData(**data)
     if settings:
         given = {**_not_inherited(given), **given}
-    files = tasks.main_files if tasks else {}
-    if preset is None:
-        return TrainingConfig(**given), configuration_from_flags(TrainingData, flag_values, files)
-    config = TrainingConfig.from_preset(preset.path, **given)
-    return config, TrainingData.from_preset(preset.path, **{**files, **given_flags(TrainingData, flag_values)})
+        data = {"source_vocabulary": None, "target_vocabulary": None, **data}  # the initial model has its own
+    return TrainingConfig.from_preset(preset.path, **given), TrainingData.from_preset(preset.path, **data)
 
 
 def _settings_of(model: str | None) -> str | None:

@@ -89,6 +89,21 @@ def test_a_wrong_initial_model_and_another_shortlist_are_found_at_once(training_
 
 
 @pytest.mark.usefixtures("eager")
+def test_a_further_training_has_the_vocabularies_of_the_initial_model_and_may_read_other_pairs(
+    training_files, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "words").write_text("".join(f"t{i}\n" for i in range(9)))
+    flags = [f"--tsv={training_files}/tsv", "--target_vocabulary=words", *training_flags(), "--updates=1"]
+    succeed(train(*flags, "--model_dir=first"))
+    (tmp_path / "words").unlink()
+    succeed(train("--initial_model=first", "--model_dir=more"))
+    first, more = ((tmp_path / name / "target.vocab").read_text() for name in ("first", "more"))
+    assert first == more
+    succeed(train("--initial_model=first", f"--phrase_table={training_files}/table.gz", "--model_dir=other"))
+
+
+@pytest.mark.usefixtures("eager")
 def test_a_resumed_run_needs_only_the_name_of_its_initial_model(training_files, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     succeed(train(f"--tsv={training_files}/tsv", "--model_dir=first", *training_flags(), "--updates=2"))
