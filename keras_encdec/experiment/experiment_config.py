@@ -105,7 +105,8 @@ class BaselineConfig(Configuration):
     )
     weights: str | None = hyperparameter(
         None,
-        "Weights that tuning begins with: moses.ini, or a file of lines such as LM0= 0.5. Required with lists.",
+        "Weights that tuning begins with: moses.ini, or a file of lines such as LM0= 0.5. Required with lists. With "
+        "moses: the moses.ini of a whole system, with the phrase table and the language model that it names.",
         is_path=True,
     )
     nbest_size: int = _declared(DecodingOptions, "nbest_size", help="With decoder or moses: hypotheses per sentence.")
@@ -119,6 +120,11 @@ class BaselineConfig(Configuration):
     moses_dir: str | None = hyperparameter(
         None, "With moses: directory of Moses, with its programs in bin/ and its scripts in scripts/.", is_path=True
     )
+
+    @property
+    def has_own_models(self) -> bool:
+        """Whether the system has its phrase table and language model: that of the lists, or of a moses.ini."""
+        return self.system == "lists" or (self.system == "moses" and self.weights is not None)
 
     def check(self) -> None:
         for name in _REQUIRED[self.system]:
@@ -135,6 +141,11 @@ class BaselineConfig(Configuration):
             if self.system not in systems:
                 raise ConfigurationError(
                     f"found {{{name}}} with {{system}}=%s, expected it with %s", self.system, " or ".join(systems)
+                )
+            if self.has_own_models and name in ("language_model", *_TO_MAKE):
+                raise ConfigurationError(
+                    f"found {{{name}}} and {{weights}} with {{system}}=moses, expected one of them: this moses.ini "
+                    "names the models of its system"
                 )
             made = _TO_MAKE.get(name)
             if made and getattr(self, made):

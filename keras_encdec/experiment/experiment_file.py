@@ -161,7 +161,7 @@ class _Reader:
         if config.baseline.moses_dir:
             check_programs(config.baseline.moses_dir)
         baseline = config.baseline
-        if baseline.system == "lists" or "train_source" in config.data.files:
+        if baseline.has_own_models or "train_source" in config.data.files:
             return
         for file, purpose in (
             (baseline.phrase_table, "to extract a phrase table"),
@@ -173,7 +173,7 @@ class _Reader:
     def _check_training(self, config: ExperimentConfig, feature: FeatureConfig, where: str) -> None:
         if feature.model_dir:
             check_exists(_model_files(feature.model_dir), f"model_dir {where}", self._path)
-        if feature.kind == "phrases" and config.baseline.system == "lists" and not config.baseline.phrase_table:
+        if feature.kind == "phrases" and config.baseline.has_own_models and not config.baseline.phrase_table:
             raise self._error(f"found kind=phrases {where}", "expected phrase_table in [baseline] with it")
         if feature.preset:
             if feature.kind != "phrases" and "train_source" not in config.data.files:

@@ -380,6 +380,19 @@ def test_a_missing_program_of_moses_is_an_error_before_the_first_stage(
         load(text)
 
 
+def test_a_system_with_a_moses_ini_needs_no_training_text_and_uses_no_other_models(load, with_moses, tmp_path):
+    baseline, rows = with_moses + 'weights = "ini"\n', ROWS.replace('["RNN"]', "[]")
+    found = names(load(DATA + baseline + rows), tmp_path)
+    assert found[3:-1] == ["tune-moses", "decode-dev", "decode-test", "tune-0", "tune-1"]
+    for setting in ('language_model = "table.gz"', "ngram_order = 3", 'aligner = "hmm"'):
+        message = f"found {setting.split()[0]} and weights with system=moses, expected one of them: this moses.ini"
+        with pytest.raises(InputError, match=message):
+            load(DATA + TEXT + baseline + setting + rows)
+    with pytest.raises(InputError, match=r"found kind=phrases in .*, expected phrase_table in \[baseline\] with it"):
+        load(DATA + TEXT + baseline + RNN + ROWS)
+    assert "extract" not in names(load(DATA + baseline + 'phrase_table = "table.gz"\n' + RNN + ROWS), tmp_path)
+
+
 def test_stages_of_moses_depend_on_the_files_that_the_ini_names(load, with_moses, tmp_path):
     moses, rows = with_moses, ROWS.replace('["RNN"]', "[]")
 
