@@ -242,6 +242,13 @@ class FeatureConfig(Configuration):
         if data.reverse:
             raise ConfigurationError("found {reverse}, expected a model of p(target | source), whose scores are added")
         config = TrainingConfig.from_preset(preset.path, model=dict(self.model), **self.training)
+        if config.has_source == (self.kind == "language_model"):
+            raise ConfigurationError(
+                "found {kind}=%s with {architecture}=%s, which has %s source; give another {kind} or {preset}",
+                self.kind,
+                config.architecture,
+                "a" if config.has_source else "no",
+            )
         default = () if self.kind == "phrases" else VALIDATED_ON[self.kind]
         validation = self.validation(data) or default
         check_together(config, data.replace(validation=validation, **dict.fromkeys(_TRAINED_ON[self.kind], "file")))

@@ -243,6 +243,14 @@ COUNTS = "".join(f'[features.{name}]\nkind = "sentences"\nmodel_dir = "."\ncount
         (WHOLE.replace("+ RNN", "Baseline"), r"found two \[\[rows\]\] with the same name"),
         (DATA + LISTS + RNN, r"found no table \[\[rows\]\]"),
         (WHOLE.replace('preset = "small"', ""), r"found neither model_dir nor preset.* in \[features.RNN\]"),
+        (
+            WHOLE.replace('"small"', '"cslm"'),
+            r"found kind=phrases with architecture=cslm, which has no source; give another kind or preset in \[feat",
+        ),
+        (
+            WHOLE.replace("[baseline]", TEXT + "[baseline]").replace("preset", 'kind = "language_model"\npreset'),
+            "found kind=language_model with architecture=encdec, which has a source; give another kind or preset",
+        ),
         (WHOLE.replace('"small"', '"smal"'), r"found preset='smal', expected one of .* in \[features.RNN\]"),
         (WHOLE.replace("updates = 2", "update = 2"), r"hyper-parameter 'update', .* in \[features.RNN\]"),
         (WHOLE.replace("training =", 'kind = "sentences"\ntraining ='), "found a model to train .*, expected train_s"),
