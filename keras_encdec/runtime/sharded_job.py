@@ -94,12 +94,7 @@ def run_in_shards(
         ConfigurationError: a ValueError, if an output is a pipe, a device or standard output.
         InputError: see `Engine.run` and `ShardFolder`; if another such job is at work on the same output.
     """
-    for path in job.outputs:
-        if is_stream(path) or path == STANDARD_OUTPUT:
-            expected = "expected a file: a folder next to it keeps the shards"
-            raise ConfigurationError("found the output %s with shards, %s", path, expected)
-        with open_output(path, keep=False):  # fails before hours of work, if the output cannot be written
-            pass
+    check_sharded_outputs(job.outputs)
     windows = -(-(job.shard_lines or 1) // job.window_lines)
     with contextlib.ExitStack() as stack:
         inputs = [stack.enter_context(InputLines(path)) for path in job.inputs]
@@ -127,6 +122,21 @@ def run_in_shards(
         counts = [folder.done[i]["counts"] for i in range(number)]
         folder.remove()
     return ShardedRun(written, counts)
+
+
+def check_sharded_outputs(paths: Iterable[FilePath]) -> None:
+    """Checks that a job in shards can write its outputs, before hours of work.
+
+    Raises:
+        ConfigurationError: a ValueError, if one is a pipe, a device or standard output.
+        InputError: if one cannot be written.
+    """
+    for path in paths:
+        if is_stream(path) or path == STANDARD_OUTPUT:
+            expected = "expected a file: a folder next to it keeps the shards"
+            raise ConfigurationError("found the output %s with shards, %s", path, expected)
+        with open_output(path, keep=False):
+            pass
 
 
 def do_missing(

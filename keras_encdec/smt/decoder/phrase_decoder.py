@@ -16,10 +16,10 @@ from keras_encdec.formats.encodings import FileEncoding, model_words
 from keras_encdec.formats.feature_weights import Weights
 from keras_encdec.formats.phrase_table import OccurringPhrases, PhraseTableReader
 from keras_encdec.formats.plain_text import read_sentences
-from keras_encdec.runtime.files import absolute, check_distinct_files, file_checksum
+from keras_encdec.runtime.files import absolute, check_can_be_read_again, check_distinct_files, file_checksum
 from keras_encdec.runtime.open_output import open_output
 from keras_encdec.runtime.progress import CountedWork, Progress, ShardedFileSummary, ShowProgress, counted
-from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
+from keras_encdec.runtime.sharded_job import ShardedJob, check_sharded_outputs, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult
 from keras_encdec.runtime.unfinished import temporary_folder, writing_temporary_files
 from keras_encdec.runtime.workers import available_processors, in_order, processes
@@ -167,6 +167,10 @@ def decode_nbest(
     options = DecodingOptions.combined(options, values)
     start = time.monotonic()
     check_ngram_model(language_model)  # rather than after the table is read
+    if options.in_shards:
+        check_sharded_outputs([output])
+        for path in (source, phrase_table):
+            check_can_be_read_again(path)
     with contextlib.nullcontext() if options.in_shards else open_output(output) as file:
         sentences = _sentences(source, options)
         phrases, checked_weights = _phrases(

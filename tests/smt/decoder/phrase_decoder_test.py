@@ -2,6 +2,7 @@
 
 import gzip
 import math
+import os
 import re
 import tracemalloc
 
@@ -362,6 +363,22 @@ def test_an_interrupted_job_in_shards_continues_to_the_same_list(folder, tmp_pat
         whole.words,
         whole.unknown_words,
     )
+
+
+def test_shards_of_what_can_be_read_only_once_are_refused_before_the_table_is_read(folder, tmp_path):
+    (folder / "source").write_text("a b\n")
+    files = {"source": folder / "source", "phrase_table": folder / "table", "output": tmp_path / "list"}
+    options = {"language_model": folder / "arpa", "shard_lines": 8, "number_of_processes": 1}
+    for name in ("source", "phrase_table"):
+        reading, writing = os.pipe()
+        with open(reading), open(writing, "wb") as pipe:
+            pipe.write(files[name].read_bytes())
+            pipe.close()
+            path = f"/dev/fd/{reading}"
+            with pytest.raises(InputError, match=f"^{path}: found a pipe, expected a file, because it is read more"):
+                decode_nbest(**{**files, name: path}, **options, progress=pytest.fail)
+    with pytest.raises(ConfigurationError, match="found the output - with shards, expected a file"):
+        decode_nbest(**{**files, "output": "-"}, **options, progress=pytest.fail)
 
 
 def test_a_full_folder_for_temporary_files_is_named(tmp_path, folder, full_temporary_folder):
