@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_encdec.configuration import hyperparameter
-from keras_encdec.errors import FilePath, quoted
+from keras_encdec.errors import FilePath, InputError, quoted
 from keras_encdec.formats.encodings import FileEncoding, escape, without_mark
 from keras_encdec.formats.fields import split_tokens
 from keras_encdec.runtime.files import check_distinct_files
@@ -130,7 +130,7 @@ def estimate_ngrams(
     Raises:
         ConfigurationError: a ValueError, for options that cannot be used.
         InputError: if the text cannot be read, or has one of the words `<s>`, `</s>` and `<unk>`, a NUL character, or
-            a carriage return inside a line.
+            a carriage return inside a line, and if no word occurs often enough.
 
     Example:
 
@@ -153,6 +153,9 @@ def estimate_ngrams(
                 counted_words, counted_ids, _ = _read(lines, file_encoding, Progress(lines, "sentences"))
         if vocabulary is not None or options.min_count > 1:
             known = _frequent(counted_words, counted_ids, options.min_count)
+            if len(known) == len(_SPECIAL):
+                found = f"found no word that occurs at least {counted(options.min_count, 'times')}"
+                raise InputError(found, "expected one", "give a smaller --min_count, or more text", lines.path)
             numbers = {word: number for number, word in enumerate(known)}
             ids = np.array([numbers.get(word, _UNKNOWN_ID) for word in words], np.int64)[ids]
             words = known

@@ -143,6 +143,12 @@ def test_unusable_text_leaves_the_output_unchanged(tmp_path):
         estimate_ngrams(tmp_path / "nul", tmp_path / "arpa")
     with pytest.raises(ConfigurationError, match="found one file for two purposes"):
         estimate_ngrams(tmp_path / "text", tmp_path / "text")
+    (tmp_path / "text").write_text("a a b\n")
+    (tmp_path / "list").write_text("a\nb\n")
+    for name, given in (("list", {"vocabulary": tmp_path / "list", "min_count": 2}), ("text", {"min_count": 3})):
+        number = given["min_count"]
+        with pytest.raises(InputError, match=f"/{name}: found no word that occurs at least {number} times, expected"):
+            estimate_ngrams(tmp_path / "text", tmp_path / "arpa", **given)
     assert (tmp_path / "arpa").read_text() == "before"
 
 
