@@ -189,6 +189,10 @@ def evaluate(
     if not systems and not baseline:
         raise ConfigurationError("found neither {systems} nor {baseline}, expected translations to score")
     check_metrics(metrics)
+    if options.tokenize not in ("none", EvaluationOptions.tokenize) and "bleu" not in metrics:
+        raise ConfigurationError(
+            "found {tokenize}=%s with {metrics}=%s, expected it with bleu", options.tokenize, " and ".join(metrics)
+        )
     files = {BASELINE: baseline, **systems} if baseline else dict(systems)
     sentences = read_references(references, options.encoding, options.unescape)
     corpus_metrics = [CorpusMetric(name, sentences, options.tokenize) for name in metrics]

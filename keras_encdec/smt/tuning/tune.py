@@ -40,6 +40,13 @@ class WeightSearchOptions(Configuration):
         "none", "Sacrebleu's tokenizer for BLEU; none for tokenized text.", choices=TOKENIZERS
     )
 
+    def check(self) -> None:
+        super().check()
+        if self.tokenize != "none" and self.metric != "bleu":
+            raise ConfigurationError(
+                "found {tokenize}=%s with {metric}=%s, expected it with bleu", self.tokenize, self.metric
+            )
+
 
 @dataclasses.dataclass(frozen=True)
 class TuningOptions(WeightSearchOptions, EncodingOption):

@@ -132,6 +132,10 @@ def test_files_of_other_lengths_and_wrong_arguments_are_refused(files):
     ):
         with pytest.raises(ConfigurationError, match=f"found {found}"):
             evaluate(*arguments)
+    given = [files / "ref"], {"x": [files / "base.1"]}
+    with pytest.raises(ConfigurationError, match="found tokenize=zh with metrics=chrf and ter, expected it with bleu"):
+        evaluate(*given, metrics=["chrf", "ter"], tokenize="zh")
+    assert len(evaluate(*given, metrics=["bleu", "ter"], tokenize="zh", bootstrap_samples=1)) == 2
     with pytest.raises(ConfigurationError, match="found trials=0, expected a whole number, 1 or more"):
         evaluate([files / "ref"], {}, [files / "base.1"], trials=0)
     with pytest.raises(ConfigurationError, match="found a system named baseline, expected this name for baseline only"):

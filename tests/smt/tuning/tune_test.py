@@ -193,6 +193,7 @@ def test_contradictory_arguments_are_refused(files):
         ({"algorithm": "grid"}, "found algorithm=.grid., expected one of mert, mira, pro"),
         ({"metric": "ter"}, "found metric=.ter., expected one of bleu, chrf"),
         ({"seeds": 0}, "found seeds=0, expected a whole number, 1 or more"),
+        ({"metric": "chrf", "tokenize": "13a"}, "found tokenize=13a with metric=chrf, expected it with bleu"),
         ({"test_nbest": "x", "test_references": ["y"]}, "found test_nbest='x', expected a list of paths"),
         ({"test_nbest": ["x"]}, "found test_nbest or test_references alone"),
         ({"weights_out": files / "nbest"}, "found one file for two purposes"),
