@@ -143,10 +143,17 @@ def check_paths(
     Raises:
         InputError: for the first path that is not what is expected.
         ConfigurationError: a ValueError, if a file to write is given for another purpose, too.
+        UsageError: if two files to write are the standard output.
     """
     # Imported late, so that encdec-doctor starts even where one of their libraries is missing.
     from keras_encdec.model_config import check_model_directory
-    from keras_encdec.runtime.files import check_distinct_files, check_folder, check_readable, check_writable
+    from keras_encdec.runtime.files import (
+        STANDARD_STREAM,
+        check_distinct_files,
+        check_folder,
+        check_readable,
+        check_writable,
+    )
 
     read, written, made = ([path for path in paths if path] for paths in (inputs, outputs, folders))
     for model in models:
@@ -159,6 +166,8 @@ def check_paths(
     for path in made:
         check_folder(path)
     check_distinct_files(*written)
+    if written.count(STANDARD_STREAM) > 1:
+        raise UsageError("found - as the name of two outputs, expected a file for one of them.")
     for pair in itertools.product(read, written):
         check_distinct_files(*pair)
 

@@ -77,3 +77,5 @@ def test_a_file_that_cannot_be_written_is_reported_before_the_search(files, monk
     module = importlib.import_module("keras_encdec.smt.tuning.tune")
     monkeypatch.setattr(module, "tune", lambda *given, **options: pytest.fail("searched in vain"))
     fail(in_process(COMMAND, *flags(files), f"--json_out={files}/none/out"), 1, f"{files}/none/out")
+    both = in_process(COMMAND, *flags(files), "--weights_out=-", "--json_out=-")
+    fail(both, 2, "found - as the name of two outputs, expected a file for one of them")

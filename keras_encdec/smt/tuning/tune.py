@@ -12,7 +12,14 @@ from keras_encdec.errors import InputError, shortened
 from keras_encdec.formats import FilePath, open_output, read_nbest_weights
 from keras_encdec.formats.feature_weights import Weights, check_weights, weights_text
 from keras_encdec.formats.moses_ini import read_moses_ini, replace_moses_weights
-from keras_encdec.runtime.files import check_can_be_read_again, check_distinct_files, check_lists, is_url, joined
+from keras_encdec.runtime.files import (
+    STANDARD_STREAM,
+    check_can_be_read_again,
+    check_distinct_files,
+    check_lists,
+    is_url,
+    joined,
+)
 from keras_encdec.runtime.open_output import write_files
 from keras_encdec.runtime.progress import counted
 from keras_encdec.runtime.unfinished import new_folder
@@ -66,6 +73,11 @@ class TuningOptions(WeightSearchOptions, EncodingOption):
         "Directory for the weights of each seed, in files weights.1 and so on; it is made if it is missing.",
         group="files to write",
     )
+
+    def check(self) -> None:
+        super().check()
+        if self.weights_out == self.moses_ini_out == STANDARD_STREAM:
+            raise ConfigurationError("found {weights_out}=- and {moses_ini_out}=-, expected a file for one of them")
 
 
 def tune(

@@ -194,6 +194,7 @@ def test_contradictory_arguments_are_refused(files):
         ({"metric": "ter"}, "found metric=.ter., expected one of bleu, chrf"),
         ({"seeds": 0}, "found seeds=0, expected a whole number, 1 or more"),
         ({"metric": "chrf", "tokenize": "13a"}, "found tokenize=13a with metric=chrf, expected it with bleu"),
+        ({"weights_out": "-", "moses_ini_out": "-"}, "found weights_out=- and moses_ini_out=-, expected a file for"),
         ({"test_nbest": "x", "test_references": ["y"]}, "found test_nbest='x', expected a list of paths"),
         ({"test_nbest": ["x"]}, "found test_nbest or test_references alone"),
         ({"weights_out": files / "nbest"}, "found one file for two purposes"),
