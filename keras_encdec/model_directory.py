@@ -19,7 +19,7 @@ from keras_encdec.architectures.architecture_registry import architecture
 from keras_encdec.backend.devices import keep_tensorflow_off_the_gpu
 from keras_encdec.configuration import UnknownChoiceError
 from keras_encdec.errors import FilePath, InputError, explained
-from keras_encdec.formats import model_words
+from keras_encdec.formats import model_words, unescape
 from keras_encdec.formats.fields import check_texts
 from keras_encdec.layers.initializers import weights_will_be_loaded
 from keras_encdec.model_config import (
@@ -79,8 +79,9 @@ class ModelDirectory:
 
         Args:
             lines: list of str.
-            factored: bool. Whether a bar in a word of tokenized text separates factors, which are removed. Defaults to
-                `False`.
+            factored: bool. Whether the lines are from a phrase table or an n-best list. Moses's escapes are then also
+                removed from raw text; in tokenized text, a bar in a word separates factors, which are removed. Defaults
+                to `False`.
 
         Returns:
             list of lists of str.
@@ -91,7 +92,7 @@ class ModelDirectory:
         check_texts(lines)
         if not lines or self._tokenizer is None:
             return [model_words(line, factored) for line in lines]
-        return self._tokenizer.words(lines)
+        return self._tokenizer.words([unescape(line) for line in lines] if factored else lines)
 
     @functools.cached_property
     def _tokenizer(self) -> Tokenizer | None:

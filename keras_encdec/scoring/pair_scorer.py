@@ -47,8 +47,8 @@ class PairScorer(Protocol):
 
         Args:
             pairs: list of `(source, target)`, str.
-            factored: bool. Whether a bar in a word of tokenized text separates factors, which are removed. Defaults
-                to `False`.
+            factored: bool. Whether the pairs are from a phrase table or an n-best list, see `ModelDirectory.words`.
+                Defaults to `False`.
 
         Returns:
             list of `(source words, target words)`, lists of str.

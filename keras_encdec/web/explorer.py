@@ -14,13 +14,14 @@ from keras_encdec.decoding.beam_sampler import BeamSampler
 from keras_encdec.decoding.random_sampler import RandomSampler
 from keras_encdec.decoding.text_generator import TextGenerator
 from keras_encdec.errors import FilePath, InputError
+from keras_encdec.formats import escape
 from keras_encdec.model_config import short_name
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.scoring.text_scorer import TextScorer
 from keras_encdec.text.vocabulary import UNKNOWN, Vocabulary
 from keras_encdec.trained_model import check_has_source
 from keras_encdec.web.endpoints import BEAMS, BEST, BEST_SAMPLES, JSON, NEIGHBOURS, SAMPLES, RequestLimits
-from keras_encdec.web.neighbourhood import Neighbourhood, table_text
+from keras_encdec.web.neighbourhood import Neighbourhood
 
 #: A JSON object: the body of a response, or a part of it.
 JSONObject: TypeAlias = dict[str, JSON]
@@ -138,7 +139,7 @@ class Explorer:
     def gates(self, source: str) -> JSONObject:
         """Computes the update and reset gates of the encoder at each word, for at most 512 evenly spaced units."""
         words = self._source(source)
-        [gates] = phrase_gates(self._directory, [table_text(self._directory, words)])
+        [gates] = phrase_gates(self._directory, [escape(" ".join(words))])
         units = gates.update.shape[1]
         chosen = np.unique(np.linspace(0, units - 1, min(units, MAX_UNITS)).astype(int))
         return {

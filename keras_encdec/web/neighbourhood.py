@@ -61,12 +61,6 @@ def known_phrases(
     return []
 
 
-def table_text(directory: ModelDirectory, words: list[str]) -> str:
-    """Writes words as in a phrase table, so that reading the text gives the same words."""
-    text = " ".join(words)
-    return escape(text) if directory.tokenization is None else text.replace("|", " | ")
-
-
 def _trained_phrases(directory: ModelDirectory, size: int) -> list[str]:
     pairs = PreparedPairs(directory.path / PREPARED)
     order = np.random.default_rng(0).permutation(len(pairs))
@@ -125,7 +119,6 @@ class Neighbourhood:
     def _unit_vectors(
         self, phrases: Sequence[str], encode: Callable[[np.ndarray, list[np.ndarray]], Encoded] | None = None
     ) -> np.ndarray:
-        texts = [table_text(self._directory, phrase.split(" ")) for phrase in phrases]
-        array = phrase_vectors(self._directory, texts, encode).array
+        array = phrase_vectors(self._directory, list(map(escape, phrases)), encode).array
         array /= np.maximum(np.linalg.norm(array, axis=1, keepdims=True), 1e-12)
         return array

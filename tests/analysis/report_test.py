@@ -10,11 +10,22 @@ import pytest
 from toy_models import SOURCE_WORDS, TARGET_WORDS, save_model
 from undrawn import undrawn
 
-from keras_encdec.analysis import ReportOptions, TablePair, best_targets, report
+from keras_encdec.analysis import (
+    ReportOptions,
+    TablePair,
+    best_targets,
+    phrase_gates,
+    phrase_vectors,
+    read_table_sample,
+    report,
+    sampled_targets,
+)
 from keras_encdec.analysis.report import report_folder
 from keras_encdec.configuration import ConfigurationError
+from keras_encdec.decoding import TextGenerator
 from keras_encdec.errors import InputError
 from keras_encdec.formats import model_words
+from keras_encdec.scoring import TextScorer, score_file
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +105,20 @@ def test_targets_that_differ_in_their_factors_are_one_target_of_table_2(forward_
         ("the cat", 0.75, pytest.approx(by_model[0], rel=1e-4)),
         ("cat", 0.1, pytest.approx(by_model[1], rel=1e-4)),
     ]
+
+
+def test_a_model_of_raw_text_reads_the_words_of_a_table_without_escapes(tmp_path):
+    pytest.importorskip("tensorflow_text")
+    path = save_model(tmp_path / "raw", SOURCE_WORDS, ["the", "'", "s"], tokenization={"lowercase": True})
+    source, words = "le &#124; &apos;", ["le", "|", "'"]
+    (tmp_path / "table").write_text(f"{source} ||| the &apos; s ||| 1 1 1\n")
+    score_file(path, tmp_path / "table", tmp_path / "scored")
+    expected = float((tmp_path / "scored").read_text().split()[-1])
+    [preferences] = best_targets(TextScorer(path), [read_table_sample(tmp_path / "table").pairs])
+    assert preferences.options == [("the ' s", 1.0, pytest.approx(expected, rel=1e-4))]
+    assert phrase_gates(path, [source])[0].words[:-1] == words
+    assert phrase_vectors(path, [source]).names == [" ".join(words)]
+    assert sampled_targets(TextGenerator([path]), [source], samples=1)[0].distinct[0].source_words == words
 
 
 def test_table_3_has_distinct_samples_with_their_counts(written):

@@ -108,16 +108,17 @@ def test_the_second_feature_of_a_name_without_a_number_gets_the_number_1(score, 
 
 def test_raw_text_is_tokenized_as_the_model_was_trained(score, files):
     pytest.importorskip("tensorflow_text")
-    save_model(files / "raw", ["le", "chat", "."], ["the", "cat", "."], tokenization={"lowercase": True})
-    (files / "source").write_text("Le chat.\n")
-    (files / "nbest").write_text("0 ||| The CAT.  ||| LM0= 0 ||| 0\n0 ||| a|b ||| LM0= 0 ||| 0\n")
+    save_model(files / "raw", ["le", "chat", "'"], ["the", "cat", ".", "'"], tokenization={"lowercase": True})
+    (files / "source").write_text("Le chat&apos;\n")
+    hypotheses = "The CAT.", "a|b", "the&apos; &#124;"
+    (files / "nbest").write_text("".join(f"0 ||| {hypothesis} ||| LM0= 0 ||| 0\n" for hypothesis in hypotheses))
     scorer = TextScorer(files / "raw")
     score(model_dir=scorer, length=True)
     *features, _ = added((files / "nbest").read_bytes(), (files / "out" / "nbest").read_bytes())
-    pairs = [(["le", "chat", "."], target) for target in (["the", "cat", "."], ["a", "|", "b"])]
+    pairs = [(["le", "chat", "'"], target) for target in (["the", "cat", "."], ["a", "|", "b"], ["the", "'", "|"])]
     expected = scorer.score(pairs)
     np.testing.assert_allclose([line["RNN0"] for line in features], expected, atol=1e-4)
-    assert [line["Length0"] for line in features] == [4, 4]
+    assert [line["Length0"] for line in features] == [4, 4, 4]
 
 
 def test_a_list_that_is_not_utf8_needs_its_encoding(score, forward_scorer, files):

@@ -19,7 +19,6 @@ from keras_encdec.analysis.score_statistics import LengthBleu, ScoreComparison, 
 from keras_encdec.analysis.table_sample import Preferences, TablePair, plain_text
 from keras_encdec.decoding.random_sampler import RandomSampler
 from keras_encdec.decoding.text_generator import TextGenerator, TextHypothesis
-from keras_encdec.formats import surface
 from keras_encdec.formats.fields import check_texts
 from keras_encdec.formats.pair_format import WordPair
 from keras_encdec.runtime.progress import counted
@@ -189,7 +188,8 @@ def sampled_targets(
         list of SampledTargets, in the order of the phrases.
     """
     check_texts(sources)
-    targets = generator.generate([surface(source) for source in sources], RandomSampler(samples, seed=seed))
+    words = generator.directories[0].words(sources, factored=True)
+    targets = generator.generate_words(words, RandomSampler(samples, seed=seed))
     return [SampledTargets(source, samples, distinct) for source, distinct in zip(sources, targets, strict=True)]
 
 
