@@ -342,7 +342,8 @@ def file_checksum(path: FilePath) -> str:
     """Returns the SHA-256 checksum of a file, in hexadecimal digits.
 
     Raises:
-        InputError: if the file cannot be read.
+        InputError: if the file cannot be read, or is a pipe, which could not be read again.
     """
+    check_can_be_read_again(path)
     with _opened(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -13,6 +13,7 @@ from keras_encdec.runtime.files import (
     check_folder,
     check_writable,
     exists,
+    file_checksum,
     read_contents,
 )
 from keras_encdec.runtime.input_lines import InputLines
@@ -35,8 +36,9 @@ def test_only_pipes_cannot_be_read_again(tmp_path):
     for path in (tmp_path / "file", tmp_path, tmp_path / "missing", "s3://bucket/a"):
         check_can_be_read_again(path)
     for path in (tmp_path / "pipe", "-"):
-        with pytest.raises(InputError, match="found a pipe, expected a file"):
-            check_can_be_read_again(path)
+        for use in (check_can_be_read_again, file_checksum):
+            with pytest.raises(InputError, match="found a pipe, expected a file"):
+                use(path)
 
 
 @pytest.mark.parametrize("use", [InputLines, read_contents, check_writable, check_distinct_files, check_folder, exists])
