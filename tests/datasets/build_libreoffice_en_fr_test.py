@@ -117,7 +117,7 @@ def test_notice_states_the_rule_that_was_used():
     notice = " ".join((FOLDER / "NOTICE").read_text("utf-8").split())
     assert f"p(e|f) is at least {selection.MIN_PROBABILITY}" in notice
     assert f"at least {selection.MIN_WORD_WEIGHT}." in notice
-    assert f"the {selection.TABLE_LIMIT} such pairs" in notice
+    assert f"its {selection.TABLE_LIMIT} such pairs" in notice
     assert f"exceed {selection.MAX_PAIRS:,} pairs" in notice
     assert selection.MIN_COUNT == 2 and "extracted at least twice" in notice
 
