@@ -37,7 +37,7 @@ def with_text_input(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Replaces the values of the flags in `TEXT` with the arguments by which a task takes parallel text.
 
     Args:
-        arguments: dict from argument to value, those of all flags in `TEXT` among them; `None` if it is not given.
+        arguments: dict from argument to value, including all flags in `TEXT`; `None` for a flag that is not given.
 
     Returns:
         dict with "input", "format" and "source" in their place. "source" is `None` unless the text is in two files.

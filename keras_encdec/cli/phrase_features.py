@@ -39,8 +39,8 @@ COMMAND = task_command(
     required={
         "input": "N-best list, plain or gzipped; - means standard input.",
         "source": "The sentences that were translated, plain or gzipped; id 0 is the first line.",
-        "phrase_table": "Phrase table, plain or gzipped: that of the list, with more scores at the end, as "
-        "encdec-score writes it.",
+        "phrase_table": "Phrase table, plain or gzipped: the one that the list was made with, with more scores at the "
+        "end, as encdec-score writes it.",
         **OUTPUT,
     },
     optional={

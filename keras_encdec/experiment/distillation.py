@@ -98,12 +98,13 @@ def distill(
     Args:
         model_dirs: model directories of the teacher, or of an ensemble of teachers.
         source, target: sentences of the training text, and their reference translations, plain or gzipped.
-        output: directory to write to, made if it is missing. It contains `nbest.gz`; the chosen translations,
-            `train.target`, and with several of each sentence the source of each line, `train.source`; the model
-            `student`, which is the average of `student1`, `student2` and so on if there are several; `first.target`, if
-            the first student learned one translation of each sentence and the others several; and with a test set, the
-            translations `teacher.test` and `student.test`, and their BLEU, `evaluation.txt`. Models of an earlier run
-            with other options are kept; texts that do not belong to this run are removed.
+        output: directory to write to, made if it is missing. It contains the n-best list `nbest.gz`, and the chosen
+            translations `train.target`; with several of each sentence, also the source of each line, `train.source`. If
+            the first student learns one translation of each sentence and the others several, `first.target` has the
+            translations for the first. The model is `student`; of several students, it is the average of `student1`,
+            `student2` and so on. With a test set, there are the translations `teacher.test` and `student.test`, and
+            their BLEU, `evaluation.txt`. Models of an earlier run with other options are kept; texts that do not belong
+            to this run are removed.
         options: DistillationOptions. Defaults to `None`: the defaults.
         dev_source, dev_target: sentences and references to validate the student on. Defaults to `None`: pairs are held
             out of the training text.

@@ -142,7 +142,7 @@ class DistillationOptions(ReplacementOptions):
         """Returns the settings of the training of a student after the first, apart from its initial model.
 
         Args:
-            first: those of the first student.
+            first: the settings of the first student's training.
             number: int. Number of the student, from 2.
         """
         config = first.replace(seed=first.seed + number - 1)

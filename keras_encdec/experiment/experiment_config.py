@@ -240,7 +240,7 @@ class FeatureConfig(Configuration):
                 )
         data = TrainingData.from_preset(preset.path, **self.data)
         if data.reverse:
-            raise ConfigurationError("found {reverse}, expected a model of p(target | source), whose scores are added")
+            raise ConfigurationError("found {reverse}, expected a model of p(target | source), which a feature needs")
         config = TrainingConfig.from_preset(preset.path, model=dict(self.model), **self.training)
         if config.has_source == (self.kind == "language_model"):
             raise ConfigurationError(
@@ -258,7 +258,7 @@ class FeatureConfig(Configuration):
         """Returns the validation files in the feature's table `data`, not those of its preset; see `VALIDATED_ON`.
 
         Args:
-            data: those of `training_settings`.
+            data: TrainingData, as `training_settings` returns it.
         """
         return data.validation if "validation" in self.data else ()
 

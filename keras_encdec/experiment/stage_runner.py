@@ -246,7 +246,7 @@ def _containing(path: pathlib.Path) -> set[str]:
 def made_before(
     outputs: Iterable[tuple[str, str, pathlib.Path]], records: str | os.PathLike[str]
 ) -> list[pathlib.Path]:
-    """Returns those of the outputs that earlier runs made, or began to make.
+    """Selects the outputs that earlier runs made, or began to make.
 
     Args:
         outputs: tuples of the name of a stage, the name of an output in `Stage.outputs`, and its path.
@@ -275,7 +275,7 @@ def _read_record(path: pathlib.Path) -> dict[str, Json]:
 
 
 def _has_output(record: Mapping[str, Json], name: str) -> bool:
-    """Returns whether a record without paths, damaged or of an earlier version, is that of a stage with this output."""
+    """Whether a record without paths, damaged or of an earlier version, may belong to a stage with this output."""
     return "paths" not in record and ("outputs" not in record or name in record["outputs"])
 
 

@@ -207,7 +207,8 @@ def _sparse_weights(ini_lines: Sequence[IniLine], ini: FilePath) -> dict[str, li
         expected, remedy = "expected one, as Moses reads only the first", "join the files"
         raise InputError("found a second file in [weight-file]", expected, remedy, ini, named[1].number)
     if not exists(path):
-        found, expected = f"found the [weight-file] {quoted(file)}", "expected a file in this folder or that of the ini"
+        found = f"found the [weight-file] {quoted(file)}"
+        expected = "expected a file in the working directory or in the folder of the moses.ini"
         raise InputError(found, expected, "correct the path, or remove the section", ini, named[0].number)
     weights: dict[str, list[float]] = {}
     with InputLines(path) as lines:

@@ -1,4 +1,4 @@
-"""Rewrites a moses.ini, for a phrase table to which scores were added or with other weights."""
+"""Rewrites a moses.ini: for a phrase table with added scores, or with other weights."""
 
 import re
 from collections.abc import Sequence

@@ -219,7 +219,7 @@ def check_readable(path: FilePath) -> None:
 
 
 def is_stream(path: FilePath) -> bool:
-    """Returns whether a path is "-", or that of a pipe or a device."""
+    """Returns whether a path is "-", or leads to a pipe or a device."""
     if path == STANDARD_STREAM:
         return True
     return not is_url(path) and os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)

@@ -68,9 +68,9 @@ class InputLines:
 
     Raises:
         InputError: from the constructor, if the file is missing, a directory, unreadable, empty, in UTF-16, without
-            line feeds between its lines, compressed twice or by a program other than gzip, or is standard input that
-            another InputLines is reading; during iteration, if compressed data are truncated or corrupt, with the
-            number of the line where they break off.
+            line feeds between its lines, or compressed twice or by a program other than gzip; also if another
+            InputLines is reading standard input. During iteration, if compressed data are truncated or corrupt; the
+            error then has the number of the line where they break off.
 
     Example:
 

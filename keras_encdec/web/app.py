@@ -227,7 +227,7 @@ async def _refused(request: Request, error: Exception) -> Response:
     """Responds to a request that Starlette refuses: an unknown path or method."""
     assert isinstance(error, HTTPException)  # Starlette's type for handlers allows any exception
     headers = {name.replace("-", "_"): value for name, value in (error.headers or {}).items()}
-    path, root = request.url.path, request.scope.get("root_path", "").removesuffix("/page")  # that of a page's file
+    path, root = request.url.path, request.scope.get("root_path", "").removesuffix("/page")  # of the page's own files
     expected, described = headers.get("Allow", "another"), f"the API is described at {root}/openapi.json."
     sentences = {
         404: f"Found no page at {path}; {described}",

@@ -233,7 +233,7 @@ def test_text_in_utf16_is_reported(tmp_path, compress, encoding, mark):
 
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress])
-def test_lines_that_carriage_returns_separate_are_reported(tmp_path, compress):
+def test_lines_separated_by_carriage_returns_are_reported(tmp_path, compress):
     path = tmp_path / "table"
     path.write_bytes(compress(b"a ||| b ||| 0.5\rc ||| d ||| 0.5\r"))
     with pytest.raises(InputError) as caught:

@@ -54,8 +54,8 @@ class PhraseFeaturesSummary(FileSummary):
         recovered: int. Number of hypotheses whose phrases were recovered from their features.
         unsegmented: int. Number of hypotheses whose phrases were not found; they got the mean of the other hypotheses
             of their sentence.
-        lowest: int. Number of hypotheses whose phrases were not found, like those of all hypotheses of their sentence;
-            they got `lowest_sum`.
+        lowest: int. Number of hypotheses of the sentences for which the phrases of no hypothesis were found; they got
+            `lowest_sum`.
         lowest_sentences: int. Number of these sentences.
         malformed: int. Number of malformed lines of the list; those with features got the value 0.
         malformed_pairs: int. Number of malformed lines of the table, which were left out.
