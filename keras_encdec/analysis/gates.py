@@ -42,7 +42,7 @@ def has_gates(directory: ModelDirectory) -> bool:
 def phrase_gates(
     directory: FilePath | ModelDirectory, phrases: Sequence[str], factored: bool = True
 ) -> list[PhraseGates]:
-    """Computes the gates of the encoder: of its first layer, and of the direction from left to right if it has both.
+    """Computes the gates of the encoder's first layer, in a bidirectional encoder those from left to right.
 
     Args:
         directory: ModelDirectory of a model for which `has_gates` is true, or the path of one.

@@ -45,7 +45,7 @@ def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.
         minutes: float. Minutes of training. Defaults to `3`.
 
     Returns:
-        TrainingResult. If a signal stops the training, the demonstration ends with it.
+        TrainingResult. If a signal stops the training, the demonstration ends, too.
 
     Raises:
         ConfigurationError: a ValueError, if `minutes` is not a positive number.

@@ -150,7 +150,7 @@ class Machine:
         usable_processors: int. Number of processors that this process may use, by its affinity and by the limit of
             its control group, rounded up.
         processor_limit: float. Number of processors whose time the control group allows; `None` for no limit.
-        thread_variables: dict, those environment variables for the number of threads that are set.
+        thread_variables: dict of the environment variables that set the number of threads, without unset ones.
         graphics: tuple of str, the NVIDIA GPUs that the driver reports, whether or not a backend can use them.
         memory_total: int. Bytes; `None` if not known.
         memory_free: int. Bytes that programs can still take; `None` if not known.

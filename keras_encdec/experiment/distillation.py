@@ -380,8 +380,7 @@ def choose(
         translations: int. Number of hypotheses of each sentence. Defaults to `1`.
         source: the sentences. Defaults to `None`: only needed for `train_source`.
         train_source: file to write the sentence of each line of `output` to. Defaults to `None`: it is not written.
-        first: file to write only the first of each sentence's lines of `output` to. Defaults to `None`: it is not
-            written.
+        first: file to write only the first line of each sentence in `output` to. Defaults to `None`: it is not written.
 
     Raises:
         InputError: if a file cannot be read, does not have as many sentences as the references, or has no words but

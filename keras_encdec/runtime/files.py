@@ -116,7 +116,7 @@ def absolute(path: FilePath) -> str:
 
 
 def resolved(file: FilePath, name: str) -> str:
-    """Returns the path that a file names, relative to the file's folder.
+    """Resolves a path that a file contains: a relative path starts from the file's folder.
 
     Example:
 
@@ -204,7 +204,7 @@ def check_readable(path: FilePath) -> None:
         path: the file; "-" means standard input.
 
     Raises:
-        InputError: if it is missing, a directory, or may not be read.
+        InputError: if it is missing, is a directory, or may not be read.
     """
     if path == STANDARD_STREAM:
         return
@@ -281,7 +281,7 @@ def check_folder(path: FilePath) -> None:
         path: the folder, or its URL, which is not checked.
 
     Raises:
-        InputError: if it is "-", or it or a folder above it is a file, or the nearest existing folder may not be
+        InputError: if it is "-", if it or a folder above it is a file, or if the nearest existing folder may not be
             written to.
     """
     if is_url(path):

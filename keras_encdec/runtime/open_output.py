@@ -34,7 +34,7 @@ def open_output(path: FilePath, keep: bool = True) -> Iterator[io.BufferedWriter
     disk and renamed. It has the permissions of the file that it replaces, and its owner can always read and write it.
     If the block raises an exception, the hidden file is removed, and an existing file at `path` stays unchanged. If the
     process is killed, the hidden file stays until another process writes to `path`. A device, a pipe and standard
-    output are written to directly. A remote file appears by the store's own commit, or by a rename.
+    output are written to directly. A remote file appears when the store commits it, or when it is renamed.
 
     Args:
         path: the file, or its URL; "-" means standard output. The file is compressed if its name ends in `.gz`; equal

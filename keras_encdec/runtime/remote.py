@@ -183,7 +183,7 @@ def remote_sizes(url: str, deep: bool = True) -> dict[str, int]:
     Names are relative to the folder. Without such a folder, the result is empty.
 
     Raises:
-        InputError: if it is a file, or the store refuses.
+        InputError: if the URL is that of a file, or the store refuses.
     """
     with _explained(url, "to read it"):
         store, path = _store(url)

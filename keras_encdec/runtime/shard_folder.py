@@ -68,7 +68,7 @@ class ShardFolder(contextlib.AbstractContextManager["ShardFolder"]):
             self.remove()
 
     def is_done(self, shard: Shard) -> bool:
-        """Returns whether a shard is done. It is called with all shards, in order.
+        """Returns whether a shard is done. Call it for all shards, in order.
 
         A shard whose lines have changed since they were processed also counts as not done if a shard before it is not
         done: if a malformed line was removed from the earlier shard, the lines of all later shards have moved.
@@ -114,7 +114,7 @@ class ShardFolder(contextlib.AbstractContextManager["ShardFolder"]):
         self.done[shard.number] = record
 
     def read(self, shard: int, number: int) -> bytes:
-        """Returns the result of a shard that is done for one output; both are numbered from 0.
+        """Returns the part of an output that a finished shard made. Shards and outputs are numbered from 0.
 
         Raises:
             InputError: if the part is missing or damaged. The shard then no longer counts as done, so that the next run

@@ -106,7 +106,7 @@ def temporary_folder_beside(path: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def temporary_folder() -> Iterator[str]:
-    """Creates a folder that only this user can read in the system's folder for temporary files (TMPDIR).
+    """Creates, in the system's folder for temporary files (TMPDIR), a folder that only this user can read.
 
     Folders that killed processes left there are removed first. A folder of a running process is locked, and therefore
     stays. At the end of the block, the folder is removed with its contents.

@@ -140,7 +140,7 @@ def _is_server_error(record: logging.LogRecord) -> bool:
 
 
 class _Server(uvicorn.Server):
-    """A server that a stop signal ends when the requests that are running have been answered.
+    """A server that ends after a stop signal, when it has answered the requests that are running.
 
     After `STOP_SECONDS`, or at a second signal, those that are left get status 503. In a thread other than the main
     one, it handles no signals.

@@ -21,7 +21,7 @@ class BootstrapResult(NamedTuple):
     """The result of paired bootstrap resampling.
 
     Attributes:
-        p_value: float.
+        p_value: float, two-sided.
         interval: float. Half the width of the 95 % confidence interval of the system's score.
     """
 
