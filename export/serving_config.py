@@ -188,7 +188,7 @@ def write_batching_parameters(export_dir: str | os.PathLike[str]) -> None:
 max_batch_size {{ value: {BATCH_SIZES[-1]} }}
 {sizes}# How long a request waits for others, in microseconds.
 batch_timeout_micros {{ value: 1000 }}
-# Number of cores of the server. This is the number of the machine that exported the model.
+# Number of cores of the server. Initially, it is that of the machine that exported the model.
 num_batch_threads {{ value: {os.cpu_count()} }}
 # When this number of batches is waiting, the server answers UNAVAILABLE.
 max_enqueued_batches {{ value: 1000 }}

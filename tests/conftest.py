@@ -133,7 +133,7 @@ def reverse_scorer(model_dirs):
 
 @pytest.fixture
 def eager():
-    """Nothing that TensorFlow runs in the test is traced: for tests of everything but the updates."""
+    """Nothing that TensorFlow runs in the test is traced: for tests that are not about training updates."""
     from eagerly import eagerly
 
     with eagerly():

@@ -39,7 +39,7 @@ def test_the_rows_of_an_item_count(monkeypatch):
 @pytest.mark.skipif(devices.backend_name() == "torch", reason="nothing is compiled")
 class TestCompiling:
     @given(needed=NEEDED, multiplications=st.integers(1, 10**9), copies=st.integers(1, 3))
-    def test_a_size_is_computed_once_it_would_have_saved_as_much_as_compiling_takes(
+    def test_a_size_is_compiled_when_it_would_have_saved_as_much_as_compiling_takes(
         self, needed, multiplications, copies
     ):
         batches, in_vain = BatchReduction(multiplications, 4), dict.fromkeys((1, 2, 4, 8, 16, 32, 64), 0)
@@ -50,11 +50,11 @@ class TestCompiling:
             if in_vain[wanted] * multiplications >= batch_size.COMPILING:
                 assert found == wanted
             in_vain[wanted] += (found - wanted) * copies
-            # Not more than that, and what one step of a batch adds to it.
+            # What it would have saved exceeds the cost of compiling by at most one step of a batch.
             assert in_vain[wanted] * multiplications < batch_size.COMPILING + 64 * copies * multiplications
 
     def test_a_size_that_is_larger_than_needed_is_better_than_none(self):
-        # Of 64 rows: too much to compile 16 for, once 32 is there.
+        # Once the size 32 is compiled, 16 would save too little to be compiled, too.
         batches = BatchReduction(int(batch_size.COMPILING / 64), 4)
         assert [batches.reduced("step", 64, 32) for _ in range(2)] == [64, 32]
         assert batches.reduced("step", 64, 16) == 32

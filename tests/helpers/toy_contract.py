@@ -111,7 +111,7 @@ class WindowDecoder(Decoder):
         return self.query(words)
 
     def _by_source(self, table, memory, source_of_row):
-        """Rows `(sources, k, width)`, and the memory: that of the sources itself where the rows are in their order."""
+        """Returns rows grouped by source, `(sources, k, width)`, and the annotations and the mask of each source."""
         annotations, mask = memory["annotations"], memory["mask"]
         rows = ops.shape(table)[0]
         if source_of_row is not None:

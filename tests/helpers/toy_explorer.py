@@ -21,5 +21,5 @@ def toy_explorer(path, phrases=PHRASES, limits=None, **arguments):
     explorer = Explorer(path, phrases, RequestLimits(**(limits or {})))
     steps = [*explorer.preparations()]
     if phrases:
-        steps[1]()  # the first compiles, which is left to those who ask
+        steps[1]()  # encodes the phrases; the first step would compile what few tests need
     return explorer

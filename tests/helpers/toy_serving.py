@@ -21,7 +21,7 @@ AVAILABLE, END = get_model_status_pb2.ModelVersionStatus.AVAILABLE, get_model_st
 
 
 class Toy(tf.Module):
-    """Scores by lengths, less the number of its version; `batch` tells what size of batch the graph saw."""
+    """Scores are minus the lengths, minus the version's number; `batch` returns the size of the batch in the graph."""
 
     def __init__(self, version):
         super().__init__()
