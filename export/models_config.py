@@ -115,7 +115,7 @@ class ModelsConfig:
         return max(self._model.version_labels.values(), default=0)
 
     def write(self, stable: int | None = None, canary: int | None = None, without: int | None = None) -> pathlib.Path:
-        """Writes the file, and returns its path. A label that is not given stays, unless its version is `without`."""
+        """Writes the file, and returns its path. Labels that are not given stay, except those of `without`."""
         model = self._model
         model.ClearField("model_type")
         model.model_platform = "tensorflow"
