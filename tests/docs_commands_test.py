@@ -57,7 +57,7 @@ PAGES = ["README.md", "docs/tutorial.md"] + [
     )
 ]
 ALL_PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
-ALL_PAGES.remove("CHANGELOG.md")  # which may speak of what is gone
+ALL_PAGES.remove("CHANGELOG.md")  # which may name commands and flags that no longer exist
 SCRIPTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
 MODULES = [vars(importlib.import_module(f"keras_encdec.cli.{place.partition(':')[2]}")) for place in SCRIPTS.values()]
 COMMANDS = {value.name: value for module in MODULES for value in module.values() if isinstance(value, Command)}
@@ -124,7 +124,7 @@ def read(page):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder with the files that the pages speak of."""
+    """A folder with the files that the pages use."""
     folder = tmp_path_factory.mktemp("docs")
     data = libreoffice_en_fr()
     with InputLines(data.phrase_table) as lines, open_output(folder / "phrase-table.gz") as table:
@@ -231,7 +231,7 @@ def prepared(line, served):
     if "s3://bucket/" in line:
         fill_bucket(pathlib.Path.cwd())
         line = line.replace("s3://", "memory://")
-    if "--stable_version=2" in line:  # as a second run of `encdec-export` leaves it, which the page speaks of
+    if "--stable_version=2" in line:  # as after a second run of `encdec-export`, which the page mentions
         shutil.copytree("served/1", ".made")
         os.rename(".made", "served/2")
     return served(line)

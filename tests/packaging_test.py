@@ -41,11 +41,11 @@ def wheel(checkout, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def programs(wheel, tmp_path_factory):
-    """Where the programs of an environment are in which the wheel is installed, not the checkout."""
+    """The folder of the programs of an environment in which the wheel is installed, not the checkout."""
     folder = tmp_path_factory.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     [site] = folder.glob("lib/python*/site-packages")
-    # Paths alone: what leads to the checkout in these folders is not followed from here.
+    # Python does not read the .pth files in these folders, which may name the checkout.
     (site / "others.pth").write_text("".join(f"{path}\n" for path in sys.path if path.endswith("site-packages")))
     install = [sys.executable, "-m", "pip", "--python", str(folder), "install", "--quiet", "--no-deps"]
     subprocess.run([*install, "--ignore-installed", str(wheel)], check=True)

@@ -93,7 +93,7 @@ class Target:
 
 
 class LostLine(Exception):
-    """Error: a line of the input is missing in what was made of it."""
+    """Error: a line of the input is missing from the output."""
 
 
 def _lines(path: pathlib.Path) -> list[bytes]:

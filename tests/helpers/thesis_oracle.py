@@ -1,9 +1,9 @@
 """The algorithms of Luong's thesis (Neural Machine Translation, 2016, chapter 2) in float64 NumPy, both ways.
 
 Written from the thesis and not from the layers: column vectors, one sentence at a time, the gradient of log p by
-the thesis's own back-propagation through time. Weights are a dict, "W_e" (a column a word), "W_xh", "W_hh",
-"W_hy" of algorithm 1; of the others, T of layer l in two parts and under the prefix of its side, as
-"decoder.T_x.1" and "decoder.T_h.1", its rows the gates i, f, o and h-hat. The thesis allows biases in a footnote:
+the thesis's own back-propagation through time. Weights are a dict. Algorithm 1 has "W_e" (a column for each word),
+"W_xh", "W_hh" and "W_hy". In the other algorithms, T of layer l is in two parts with the prefix of its side, such as
+"decoder.T_x.1" and "decoder.T_h.1"; its rows are the gates i, f, o and h-hat. The thesis allows biases in a footnote:
 "b_h", "decoder.b.1", "b_y".
 """
 
