@@ -164,7 +164,7 @@ def _generate_in_shards(
     directories = [ModelDirectory.open(model, weights=False) for model in _models(model_dirs)]
     models = _paths(model_dirs, directories) if options.uses_other_processes else model_dirs
     work = KerasWork(functools.partial(ShardGenerator, models, input, sampler, options), options.uses_other_processes)
-    settings = _settings(directories, sampler, options)
+    settings = _settings(model_dirs, directories, sampler, options)
     job = ShardedJob("generation", [input], files, settings, WINDOW, options.shard_lines)
     counts: Counter[str] = Counter()
 
@@ -241,14 +241,17 @@ def _paths(model_dirs: ModelsOrGenerator, directories: Sequence[ModelDirectory])
     return [directory.path_elsewhere(model) for model, directory in models]
 
 
-def _settings(directories: Sequence[ModelDirectory], sampler: Sampler, options: GenerationOptions) -> dict[str, object]:
+def _settings(
+    model_dirs: ModelsOrGenerator, directories: Sequence[ModelDirectory], sampler: Sampler, options: GenerationOptions
+) -> dict[str, object]:
     """Describes everything that determines the targets, apart from the sources."""
+    own = model_dirs.settings if isinstance(model_dirs, TextGenerator) else {}
     return {
         "software": software(),
         "model": {f"{number}": directory.checksums() for number, directory in enumerate(directories, start=1)},
         "table": {name: path and file_checksum(path) for name, path in options.tables.items()},
         "sampler": {"name": type(sampler).__name__, **sampler.to_dict()},
-        "settings": options.output_settings,
+        "settings": {**options.output_settings, **own},
     }
 
 

@@ -155,6 +155,9 @@ class TextGenerator:
         average: str. See `Ensemble`. Defaults to "arithmetic".
         dtype: str. See `Generator`. Defaults to `None`: each model's own compute dtype.
 
+    Attributes:
+        settings: dict from name to value: the weights, the average and the dtype, as given.
+
     Raises:
         InputError: for models whose vocabularies, tokenization or directions differ.
         ValueError: for a path in place of the list, or an empty list.
@@ -182,6 +185,8 @@ class TextGenerator:
         rules = None if vocabulary.characters is None else SpellingRules(vocabulary.characters, vocabulary.words)
         models = [directory.model for directory in self.directories]
         self._generator = Generator(models, weights, average, dtype, rules)
+        given = None if weights is None else list(map(float, weights))
+        self.settings = {"weights": given, "average": average, "dtype": dtype}
 
     @property
     def has_source(self) -> bool:

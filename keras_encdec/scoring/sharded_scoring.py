@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from keras_encdec.backend.startup import KerasWork, software
+from keras_encdec.configuration import ConfigurationError
 from keras_encdec.formats import Column, FilePath, InputLines, PairFormat, Record, open_output, pair_format
 from keras_encdec.formats.plain_text import Sentences, read_sentences
 from keras_encdec.formats.record_reader import RecordReader
@@ -39,6 +40,7 @@ class ShardScorer:
         options: ScoringOptions.
         models: list of the path of the model and, if there is one, that of the reverse model. Unless the worker is a
             separate process, each may be any `ModelOrPath`.
+        dtypes: list of the dtype of each model.
         sentences: Sentences, the sources of an n-best list; `None` for other formats.
         own_process: bool. Whether the worker is a separate process.
 
@@ -47,10 +49,15 @@ class ShardScorer:
     """
 
     def __init__(
-        self, options: ScoringOptions, models: Sequence[ModelOrPath], sentences: Sentences | None, own_process: bool
+        self,
+        options: ScoringOptions,
+        models: Sequence[ModelOrPath],
+        dtypes: Sequence[str | None],
+        sentences: Sentences | None,
+        own_process: bool,
     ) -> None:
         self._options, self._sentences = options, sentences
-        self._scorers = [TextScorer.open(model, options.dtype) for model in models]
+        self._scorers = [TextScorer.open(*each) for each in zip(models, dtypes, strict=True)]
         prepare_scorers(options, self._scorers)
         # In this process, two threads score a shard each. A separate process scores several windows of its shard at the
         # same time.
@@ -133,19 +140,24 @@ def score_in_shards(
         show: see `score_file`.
 
     Raises:
+        ConfigurationError: a ValueError, for a TextScorer with a lexical shortlist of its own.
         InputError: see `score_file`; also if a folder of shards of another job is in the way, or its input has changed.
     """
     known, directories = pair_format(options.format), _directories(models)
     in_step, sentences = _sources(known, input, options)
     own_process = options.uses_other_processes
+    dtypes = [model.dtype if isinstance(model, TextScorer) else options.dtype for model in models]
+    if any(isinstance(model, TextScorer) and model.lexical_shortlist is not None for model in models):
+        found = "found a TextScorer with a lexical shortlist and work in shards"
+        raise ConfigurationError(f"{found}, expected the table as {{lexical_shortlist}}")
     if own_process:
         models = [directory.path_elsewhere(model) for model, directory in zip(models, directories, strict=True)]
-    work = KerasWork(functools.partial(ShardScorer, options, models, sentences, own_process), own_process)
+    work = KerasWork(functools.partial(ShardScorer, options, models, dtypes, sentences, own_process), own_process)
     job = ShardedJob(
         "scoring",
         in_step,
         options.outputs(output),
-        _settings(options, directories, sentences),
+        _settings(options, directories, dtypes, sentences),
         WINDOW_LINES,
         options.shard_lines,
         known.group,
@@ -226,10 +238,14 @@ def _sources(
 
 
 def _settings(
-    options: ScoringOptions, directories: Sequence[ModelDirectory], sentences: Sentences | None
+    options: ScoringOptions,
+    directories: Sequence[ModelDirectory],
+    dtypes: Sequence[str | None],
+    sentences: Sentences | None,
 ) -> dict[str, object]:
     """Describes everything that determines the scores, apart from the lines."""
     values = {name: value for name, value in options.output_settings.items() if name not in FILE_OPTIONS}
+    values["dtype"] = dtypes
     text = "\n".join(sentences.texts) if sentences else ""
     return {
         "software": software(),

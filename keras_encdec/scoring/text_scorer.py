@@ -32,7 +32,8 @@ class TextScorer:
 
     Attributes:
         directory: ModelDirectory.
-        lexical_shortlist: LexicalShortlist or `None`.
+        dtype: str, as given.
+        lexical_shortlist: LexicalShortlist or `None`, as given.
 
     Raises:
         InputError: see `ModelDirectory.load`; also if the directory was loaded without its weights.
@@ -57,7 +58,7 @@ class TextScorer:
             remedy = "load it with ModelDirectory.load(path, weights=True)"
             raise InputError(found, expected, remedy, self.directory.path)
         self._scorer = Scorer(self.directory.model, dtype)
-        self._is_borrowed = False
+        self.dtype, self._is_borrowed = dtype, False
 
     @classmethod
     def open(cls, model: "ModelOrPath", dtype: str | None = None) -> "TextScorer":

@@ -356,7 +356,7 @@ def test_wrong_options_of_an_ensemble_are_refused(generated, model, arguments, m
 @pytest.mark.parametrize("sampler", [BeamSampler(3, num_best=3), RandomSampler(4, seed=7)], ids=["beam", "random"])
 @pytest.mark.parametrize("format", ["text", "tsv", "moses_nbest"])
 def test_an_interrupted_job_in_shards_continues_to_the_same_targets(
-    generated, generator, source, tmp_path, monkeypatch, sampler, format
+    generated, generator, model, source, tmp_path, monkeypatch, sampler, format
 ):
     monkeypatch.setattr(importlib.import_module("keras_encdec.decoding.generate_file"), "WINDOW", 2)
     whole = generated(generator, sampler, format)
@@ -370,6 +370,9 @@ def test_an_interrupted_job_in_shards_continues_to_the_same_targets(
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(ShardFolder, "keep", keep_first)
         generate_file(generator, source, tmp_path / "out", sampler, format=format, shard_lines=1)
+    other = TextGenerator([model], average="geometric")
+    with pytest.raises(InputError, match="found the settings average"):
+        generate_file(other, source, tmp_path / "out", sampler, format=format, shard_lines=1)
     summary = generate_file(generator, source, tmp_path / "out", sampler, format=format, shard_lines=1)
     assert (tmp_path / "out").read_bytes().decode() == whole
     assert (summary.lines, summary.before) == (len(LINES), 2)

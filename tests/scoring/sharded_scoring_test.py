@@ -17,7 +17,8 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.progress_state import ProgressRecord
-from keras_encdec.scoring import record_scorer, score_file, sharded_scoring
+from keras_encdec.scoring import TextScorer, record_scorer, score_file, sharded_scoring
+from keras_encdec.text.lexical_shortlist import LexicalShortlist
 
 OPTIONS = {
     "phrase_table": {"unknown_count": True, "length": True},
@@ -139,10 +140,17 @@ def test_jobs_that_cannot_be_run_or_resumed_are_refused(forward_scorer, table, t
         score_file(forward_scorer, table, out / "table", shard_lines=4)
     with pytest.raises(InputError, match="found the settings length true, expected false"):
         score_file(forward_scorer, table, out / "table", shard_lines=4, length=True)
+    with pytest.raises(InputError, match="found the settings dtype .*bfloat16"):
+        score_file(TextScorer(forward_scorer.directory, "bfloat16"), table, out / "table", shard_lines=4)
     with monkeypatch.context() as patch, pytest.raises(InputError, match="found the model "):
         patch.setattr(ModelDirectory, "checksums", lambda directory: {"best.keras": "other"})
         score_file(forward_scorer, table, out / "table", shard_lines=4)
     shortlist = write(tmp_path / "shortlist", b"le\tthe\t1\n")
+    own = TextScorer(
+        forward_scorer.directory, lexical_shortlist=LexicalShortlist({}, forward_scorer.directory.target_vocabulary)
+    )
+    with pytest.raises(ConfigurationError, match="found a TextScorer with a lexical shortlist and work in shards"):
+        score_file(own, table, out / "table", shard_lines=4)
     with pytest.raises(InputError, match="found the lexical shortlist "):
         score_file(forward_scorer, table, out / "table", shard_lines=4, lexical_shortlist=shortlist)
     assert score_file(forward_scorer, table, out / "table", shard_lines=4).before == 4
