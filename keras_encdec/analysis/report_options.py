@@ -24,7 +24,9 @@ class ReportOptions(EncodingOption):
         "Source phrase of the table, without Moses's escapes, for the tables of best targets and samples; may be given "
         "several times. Default: frequent and rare phrases of four words or more are drawn.",
     )
-    phrases_per_kind: int = hyperparameter(5, "Number of frequent phrases, and of rare ones, to draw.", minimum=1)
+    phrases_per_kind: int = hyperparameter(
+        5, "Number of frequent phrases, and of rare ones, to draw if no phrases are given.", minimum=1
+    )
     samples: int = hyperparameter(50, "Number of targets to draw from the model for each phrase.", minimum=1)
     pairs: int = hyperparameter(
         100_000,
@@ -40,6 +42,13 @@ class ReportOptions(EncodingOption):
     seed: int = hyperparameter(0, "Random seed for all sampling.", minimum=0)
 
     def check_files(
+    def check(self) -> None:
+        super().check()
+        if self.phrases and "phrases_per_kind" in self.changed():
+            raise ConfigurationError(
+                "found {phrases_per_kind} with {phrases}, which leave none to draw; drop one of the two"
+            )
+
         self, phrase_table: FilePath | None = None, source: FilePath | None = None, target: FilePath | None = None
     ) -> None:
         """Checks that the files of `report` suit one another and the options.

@@ -253,3 +253,5 @@ def test_sentences_give_lengths_bleu_and_attention(tmp_path):
         report(model, tmp_path / "out", **files)
     with pytest.raises(ConfigurationError, match="found target without source"):
         report(model, tmp_path / "out", target=tmp_path / "target")
+    with pytest.raises(ConfigurationError, match="found phrases_per_kind with phrases, which leave none"):
+        report(model, tmp_path / "out", phrases=("a b",), phrases_per_kind=2, **files)

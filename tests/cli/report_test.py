@@ -22,7 +22,6 @@ def test_flags_are_passed_on(tmp_path, monkeypatch):
     monkeypatch.setattr("keras_encdec.cli.report.check_paths", lambda *paths, folders: None)
     monkeypatch.setattr("keras_encdec.cli.report.check_has_history", lambda path: None)
     options = {
-        "phrases_per_kind": 3,
         "samples": 2,
         "pairs": 7,
         "map_words": 8,
