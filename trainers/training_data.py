@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import os
 from typing import Self
 
@@ -152,6 +153,11 @@ class TrainingData(RawTextOptions, EncodingOption, MalformedLinesOption):
         """The name of the registered format of the files."""
         kind = next(iter(self.files))
         return {"source": "parallel", "target": "sentences", "input": self.format}.get(kind) or kind
+
+    def without_files(self) -> Self:
+        """Returns a copy without the pairs to train and validate on, and without their alignments."""
+        names = *itertools.chain(*_PAIRS), "alignment", "validation_alignment"
+        return self.replace(**dict.fromkeys(names), validation=())
 
     @classmethod
     def from_preset(cls, preset: str | os.PathLike[str], **values: object) -> Self:

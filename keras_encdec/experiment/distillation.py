@@ -278,7 +278,7 @@ def _training_stages(
 
     The first student learns from `first_files`, by the arguments of `train_model`, the others from `files`.
     """
-    data = TrainingData.from_preset(options.preset).to_dict()
+    data = TrainingData.from_preset(options.preset).without_files().to_dict()
 
     def training(
         name: str, model_dir: pathlib.Path, config: TrainingConfig, inputs: Mapping[str, pathlib.Path]

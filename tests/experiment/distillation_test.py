@@ -188,7 +188,9 @@ def test_several_students_are_averaged(teachers, texts, tmp_path):
 def test_further_students_begin_with_the_weights_of_the_first(teachers, texts, tmp_path):
     settings = {"num_beams": 2, "translations": 2, "updates": 4, "students": 2, "model": MODEL}
     preset = tmp_path / "preset.toml"
-    preset.write_text('architecture = "recurrent"\n[training]\noptimizer = "sgd"\nlearning_rate = 0.0\n')
+    # As in the settings of another model, whose own files are not those of the student.
+    others = '[data]\ntsv = "other.tsv"\nvalidation = ["other.tsv"]\n'
+    preset.write_text(f'architecture = "recurrent"\n[training]\noptimizer = "sgd"\nlearning_rate = 0.0\n{others}')
     result = distill(teachers, output=tmp_path / "out", preset=str(preset), training=TRAINING, **settings, **texts)
     assert [stage.name for stage in result.stages] == ["translate", "choose", "train-1", "train-2", "average"]
     first, second = (ModelDirectory.load(tmp_path / "out" / f"student{number}").model for number in (1, 2))
