@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.runtime.files import exists, is_url, joined, read_contents
+from keras_encdec.runtime.imports import check_extra
 from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.unfinished import directory_lock, new_folder
 from keras_encdec.task_options import EncodingOption
@@ -41,7 +42,6 @@ class ReportOptions(EncodingOption):
     )
     seed: int = hyperparameter(0, "Random seed for all sampling.", minimum=0)
 
-    def check_files(
     def check(self) -> None:
         super().check()
         if self.phrases and "phrases_per_kind" in self.changed():
@@ -49,12 +49,14 @@ class ReportOptions(EncodingOption):
                 "found {phrases_per_kind} with {phrases}, which leave none to draw; drop one of the two"
             )
 
+    def check_files(
         self, phrase_table: FilePath | None = None, source: FilePath | None = None, target: FilePath | None = None
     ) -> None:
         """Checks that the files of `report` suit one another and the options.
 
         Raises:
             ConfigurationError: a ValueError, for a target without a source, or options of a table without a table.
+            ImportError: for a target, if sacrebleu is not installed.
         """
         if target is not None and source is None:
             raise ConfigurationError("found {target} without {source}, expected both: a text and its translation")
@@ -62,6 +64,8 @@ class ReportOptions(EncodingOption):
             for name in self.changed():
                 if name in ("phrases", "phrases_per_kind", "samples", "pairs", "map_phrases"):
                     raise ConfigurationError(f"found {{{name}}} without {{phrase_table}}, which it needs; give both")
+        if target is not None:
+            check_extra("smt", "BLEU", "sacrebleu")
 
 
 PAGE = "index.html"

@@ -9,6 +9,7 @@ from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 from keras_encdec.experiment.distillation_options import (
     TEXTS,
     DistillationOptions,
+    check_bleu,
     check_student,
     check_teachers,
     check_test_sets,
@@ -31,6 +32,7 @@ def main(arguments: Arguments, options: DistillationOptions) -> int:
     config = options.training_config([model_path(path) for path in teachers])
     check_teachers(teachers, options)
     check_student(config, options.preset)
+    check_bleu(config, options, arguments)
     for path in filter(None, inputs):
         check_can_be_read_again(path)
     for path in filter(None, (arguments[name] for name in TEXTS)):

@@ -14,6 +14,7 @@ from keras_encdec.experiment import stage_functions
 from keras_encdec.experiment.distillation_options import (
     TEXTS,
     DistillationOptions,
+    check_bleu,
     check_student,
     check_teachers,
     check_test_sets,
@@ -151,6 +152,7 @@ def distill(
         check_teachers(teachers, options)
         config = options.training_config(teachers, training, model)
         check_student(config, options.preset)
+        check_bleu(config, options, files)
         stages = _stages(teachers, texts, folder, options, config)
         check_outputs(stages, folder / RECORDS)
         _remove_other_texts(folder, stages)

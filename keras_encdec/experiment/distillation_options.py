@@ -10,6 +10,7 @@ from keras_encdec.architectures.architecture_registry import architecture, load_
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.model_config import read_model_config
+from keras_encdec.runtime.imports import check_extra
 from keras_encdec.task_options import ReplacementOptions
 from keras_encdec.trained_model import (
     TrainedModel,
@@ -216,6 +217,21 @@ def check_student(config: TrainingConfig, preset: str) -> None:
         )
     if config.initial_model:
         check_initial_model(config, data)
+
+
+def check_bleu(config: TrainingConfig, options: DistillationOptions, texts: Mapping[str, FilePath | None]) -> None:
+    """Checks, before the teachers translate, that sacrebleu is installed if a later stage measures BLEU.
+
+    Args:
+        config: TrainingConfig of the student.
+        options: DistillationOptions.
+        texts: see `check_test_sets`.
+
+    Raises:
+        ImportError: if it is missing.
+    """
+    if config.validation_bleu or options.keep == "closest" or texts["test_source"] is not None:
+        check_extra("smt", "BLEU", "sacrebleu")
 
 
 def check_test_sets(texts: Mapping[str, FilePath | None]) -> None:

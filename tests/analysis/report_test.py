@@ -232,6 +232,14 @@ def test_a_missing_library_is_named_with_its_extra(monkeypatch):
         check_extra("analysis", "The report")
 
 
+def test_sacrebleu_is_looked_for_before_anything_is_computed(model_dirs, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sacrebleu", None)
+    (tmp_path / "text").write_text("le chat\n")
+    with pytest.raises(ImportError, match=r'BLEU needs sacrebleu, .*: pip install "keras-encdec\[smt\]"'):
+        report(model_dirs / "forward", tmp_path / "out", source=tmp_path / "text", target=tmp_path / "text")
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.usefixtures("quickly")
 def test_sentences_give_lengths_bleu_and_attention(tmp_path):
     pytest.importorskip("sacrebleu", reason="BLEU needs the extra smt: pip install '.[smt]'")
@@ -251,7 +259,7 @@ def test_sentences_give_lengths_bleu_and_attention(tmp_path):
     (tmp_path / "target").write_text("the cat house\n")
     with pytest.raises(InputError, match="target: found 1 line, expected 2"):
         report(model, tmp_path / "out", **files)
-    with pytest.raises(ConfigurationError, match="found target without source"):
-        report(model, tmp_path / "out", target=tmp_path / "target")
     with pytest.raises(ConfigurationError, match="found phrases_per_kind with phrases, which leave none"):
         report(model, tmp_path / "out", phrases=("a b",), phrases_per_kind=2, **files)
+    with pytest.raises(ConfigurationError, match="found target without source"):
+        report(model, tmp_path / "out", target=tmp_path / "target")

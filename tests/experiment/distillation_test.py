@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -271,6 +272,17 @@ def test_the_length_of_a_students_training(teachers, tmp_path):
     assert second.learning_rate < first.learning_rate
     minutes = DistillationOptions(students=3, minutes=10)
     assert minutes.further_config(minutes.training_config([]), 3).minutes == pytest.approx(6)
+
+
+def test_sacrebleu_is_looked_for_before_the_first_stage(teachers, texts, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sacrebleu", None)
+    preset = tmp_path / "preset.toml"
+    preset.write_text("[training]\nupdates = 1\n")
+    test = {"test_source": texts["source"], "test_target": texts["target"]}
+    for options in ({}, {"preset": str(preset), "keep": "closest"}, {"preset": str(preset), **test}):
+        with pytest.raises(ImportError, match=r'BLEU needs sacrebleu, .*: pip install "keras-encdec\[smt\]"'):
+            distill(teachers, output=tmp_path / "out", **options, **texts)
+    assert not (tmp_path / "out" / "stages").exists()
 
 
 def test_settings_that_contradict_are_refused(teachers, texts, tmp_path):
