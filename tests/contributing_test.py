@@ -41,7 +41,7 @@ REGISTERED = {
     "json_lines": [FORMATS],
     "window": [MODELS, ARCHITECTURES],
 }
-QUICK = {"updates": 3, "batch_size": 16, "jit_compile": "false", "tensorboard": False, "optimizer": "adam"}
+QUICK = {"updates": 3, "batch_size": 16, "jit_compile": "false", "tensorboard": False}
 SOURCES = [[5, 7, 2], [4, 2], [5, 7, 8, 2]]
 TARGETS = [[6, 2], [8, 9, 2], [6, 9, 4, 2]]
 

@@ -129,7 +129,12 @@ class TrainingConfig(Configuration):
         published={_CHO: "adadelta", _LUONG: "sgd"},
         fixed=True,
     )
-    learning_rate: float = _updates(1.0, "Learning rate (step size).", minimum=0, published={_LUONG: 1.0})
+    learning_rate: float = _updates(
+        1.0,
+        "Learning rate (step size). The default is for adadelta and sgd; other optimizers need less, such as 0.001.",
+        minimum=0,
+        published={_LUONG: 1.0},
+    )
     warmup_updates: int = _updates(
         0,
         "Number of updates at the start over which the learning rate rises linearly from near 0 to the value of the "
@@ -259,6 +264,13 @@ class TrainingConfig(Configuration):
             )
         if self.devices != "all" and not (self.devices.isdecimal() and int(self.devices)):
             raise ConfigurationError("found {devices}=%r, expected 1 or more, or all", self.devices)
+        if self.optimizer in ("adam", "adamw", "rmsprop") and self.learning_rate >= 1:
+            raise ConfigurationError(
+                "found {optimizer}=%s with {learning_rate}=%g, with which it diverges; give a smaller {learning_rate}, "
+                "such as 0.001",
+                self.optimizer,
+                self.learning_rate,
+            )
         if self.dtype_policy == "bfloat16" and self.optimizer in ("adam", "adamw"):
             raise ConfigurationError(
                 "found {optimizer}=%s with {dtype_policy}=bfloat16, which rounds the optimizer's decay of 0.999 to 1, "

@@ -49,7 +49,7 @@ def corpus(tmp_path_factory):
 
 
 def test_from_text_to_scores_and_targets(corpus, eager, uncompiled):
-    config = TrainingConfig("recurrent", MODEL, updates=2, round_updates=1, batch_size=8, optimizer="adam", **QUICK)
+    config = TrainingConfig("recurrent", MODEL, updates=2, round_updates=1, batch_size=8, **QUICK)
     data = TrainingData(source=str(corpus / "source"), target=str(corpus / "target"), shortlist=3)
     folder = corpus / "model"
     train(config, data, folder)
@@ -146,7 +146,7 @@ def check_pruned_training(config, data, folder, directory):
 def test_a_hybrid_model_may_begin_with_a_word_based_model(characters, corpus, tmp_path):
     words = {name: value for name, value in MODEL.items() if not name.startswith("character")}
     data = TrainingData(source=str(corpus / "source"), target=str(corpus / "target"), shortlist=3)
-    settings = {"updates": 2, "batch_size": 8, "optimizer": "adam", **QUICK}
+    settings = {"updates": 2, "batch_size": 8, **QUICK}
     train(TrainingConfig("recurrent", words, **settings), data, tmp_path / "words")
     further = TrainingConfig(
         "recurrent",

@@ -112,7 +112,11 @@ def test_a_preset_with_an_unknown_name_is_an_error(tmp_path):
 @pytest.mark.parametrize(
     "values, expected",
     [
-        ({"updates": 1, "dtype_policy": "bfloat16", "optimizer": "adam"}, "adam with .*bfloat16.*=mixed_bfloat16"),
+        (
+            {"updates": 1, "dtype_policy": "bfloat16", "optimizer": "adam", "learning_rate": 0.1},
+            "adam with .*bfloat16.*=mixed_bfloat16",
+        ),
+        ({"updates": 1, "optimizer": "rmsprop"}, "found optimizer=rmsprop with learning_rate=1, with which it diver"),
         ({}, "found nothing that says when the training ends; give one of updates, epochs, minutes, patience and p"),
         ({"patience": 1, "schedule": "cosine"}, "found schedule=cosine, expected updates, epochs or minutes with it"),
         ({"updates": 1, "halving_start": 2}, "found halving_start with schedule=constant, expected it with schedule"),
