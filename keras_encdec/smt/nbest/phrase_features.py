@@ -7,8 +7,16 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from keras_encdec.configuration import ConfigurationError, hyperparameter
-from keras_encdec.errors import InputError
-from keras_encdec.formats import FilePath, InputLines, NBestPairReader, append_features, model_words, open_output
+from keras_encdec.errors import InputError, shortened
+from keras_encdec.formats import (
+    FilePath,
+    InputLines,
+    NBestPairReader,
+    append_features,
+    model_words,
+    open_output,
+    parse_features,
+)
 from keras_encdec.formats.feature_weights import TRANSLATION_MODEL
 from keras_encdec.formats.nbest import NBestPairRecord
 from keras_encdec.formats.nbest_line import check_feature_name, check_new_features, feature_names
@@ -144,10 +152,15 @@ def add_phrase_features(
     Reference:
         - Cho et al., 2014 (arXiv 1406.1078), section 3.1
     """
-    features, options = FEATURES if features is None else features, PhraseFeatureOptions.combined(options, values)
+    by_default, options = features is None, PhraseFeatureOptions.combined(options, values)
+    features = FEATURES if features is None else features
     _check_features(features)
     check_distinct_files(input, source, phrase_table, output)
     with NBestPairReader(input, source, options.encoding, options.on_error) as reader, open_output(output) as file:
+        others = iter(reader)
+        first = next(others)
+        if by_default:
+            _check_default(first, options.moses_feature, reader.lines)
         sentences = {tuple(model_words(sentence)) for sentence in reader.sentences}
         scores = read_phrase_scores(
             phrase_table,
@@ -159,7 +172,8 @@ def add_phrase_features(
         )
         writer = _FeatureWriter(scores, features, options, reader.lines.path)
         with progress(reader.lines) as written:
-            for _, group in itertools.groupby(_with_ids(reader, features), key=operator.itemgetter(0)):
+            records = _with_ids(reader, itertools.chain([first], others), features)
+            for _, group in itertools.groupby(records, key=operator.itemgetter(0)):
                 _, numbers, hypotheses = zip(*group, strict=True)
                 lines = writer.lines(model_words(hypotheses[0].source), hypotheses, numbers)
                 file.write(b"\n" * (written.count > 0) + b"\n".join(lines))
@@ -176,13 +190,15 @@ def add_phrase_features(
     )
 
 
-def _with_ids(reader: NBestPairReader, features: Iterable[str]) -> Iterator[tuple[int | None, int, NBestPairRecord]]:
+def _with_ids(
+    reader: NBestPairReader, records: Iterable[NBestPairRecord], features: Iterable[str]
+) -> Iterator[tuple[int | None, int, NBestPairRecord]]:
     """Yields the id, the number and the record of each line, which must not have the features yet.
 
     A malformed line gets the id of the line before it.
     """
     sentence = None
-    for number, record in enumerate(reader, 1):
+    for number, record in enumerate(records, 1):
         place = reader.lines.path, reader.lines.line_number
         check_new_features(feature_names(record.raw), features, *place, "rename the new one with --feature")
         sentence = sentence if record.id is None else record.id
@@ -253,6 +269,16 @@ def _check_features(features: Mapping[str, Sequence[int]]) -> None:
         check_feature_name(name, "features")
         if not columns or min(columns) < 1:
             raise ConfigurationError("found {features} with the scores %s, expected numbers, 1 or more", list(columns))
+
+
+def _check_default(first: NBestPairRecord, moses_feature: str, lines: InputLines) -> None:
+    """Raises InputError if the score of the default feature is one that the list already has."""
+    [(name, [column])] = FEATURES.items()
+    scores = len(parse_features(first.features).get(moses_feature, []))
+    if scores >= column:
+        expected = f"expected {column - 1}, as {name} is the score {column} of the table"
+        remedy = f"give the number of the added score (--feature={name}={scores + 1})"
+        raise lines.error(f"found {scores} values of {shortened(moses_feature)}", expected, remedy)
 
 
 def _problem(error: MalformedLine, path: FilePath, line: int) -> InputError:

@@ -296,6 +296,17 @@ def test_a_feature_that_the_list_already_has_is_refused(files):
         added(files, {"TranslationModel0": [5]})
 
 
+def test_the_default_feature_is_no_score_that_the_list_already_has(files):
+    """As of a table whose fifth score is the phrase penalty of old versions of Moses."""
+    (files / "table").write_text(TABLE.replace(" ||| 0-0", " 0.5 ||| 0-0"))
+    (files / "nbest").write_text("0 ||| la grande de la maison ||| TranslationModel0= -2 -4 -1 -3.68888 -18 ||| -1\n")
+    expected = "nbest, line 1: found 5 values of TranslationModel0, expected 4, as RNN0 is the score 5 of the table"
+    with pytest.raises(InputError, match=rf"{expected}; give .*--feature=RNN0=6"):
+        added(files)
+    value = 2 * math.log(0.5)
+    assert f" RNN0= {value:.6f} " in added(files, {"RNN0": [6]})[1]
+
+
 def test_a_sentence_of_many_words_takes_no_more_than_its_phrases():
     scores = PhraseScores({"a b": {"x": [(-1.0,)]}, "c": {"y": [(-2.0,)]}}, num_scores=1, longest=1)
     words = ["a", "b", "d"] * 10_000  # of all spans, which are 450 million, only those of two words are looked up
