@@ -95,6 +95,8 @@ class DistillationOptions(ReplacementOptions):
             raise ConfigurationError(
                 "found {translations}=%d, expected 1 to {num_beams}, %d", self.translations, self.num_beams
             )
+        if self.keep == "closest" and self.num_beams == 1:
+            raise ConfigurationError("found {keep}=closest with {num_beams}=1, expected 2 or more to choose from")
 
     def training_config(
         self,

@@ -330,3 +330,5 @@ def test_settings_that_contradict_are_refused(teachers, texts, tmp_path):
     assert not (tmp_path / "out" / "stages").exists()
     with pytest.raises(ConfigurationError, match="found translations=4, expected 1 to num_beams, 3"):
         distill(teachers, output=tmp_path / "out", translations=4, num_beams=3, **texts)
+    with pytest.raises(ConfigurationError, match="found keep=closest with num_beams=1, expected 2 or more to choose"):
+        distill(teachers, output=tmp_path / "out", keep="closest", num_beams=1, **texts)
