@@ -19,20 +19,24 @@ from keras_encdec.experiment.experiment_config import (
     RowConfig,
     TuningConfig,
 )
-from keras_encdec.experiment.moses import check_programs
-from keras_encdec.formats import InputLines
+from keras_encdec.experiment.moses import check_ini, check_programs
+from keras_encdec.formats import InputLines, read_weights
 from keras_encdec.formats.feature_weights import DECODER_FEATURES
 from keras_encdec.formats.nbest_line import parse_features, parse_nbest_line
+from keras_encdec.formats.phrase_table import number_of_scores
 from keras_encdec.formats.record_reader import MalformedLine
 from keras_encdec.model_config import model_path, resolved_or_packaged
 from keras_encdec.runtime.files import absolute, check_path, is_file, is_url, resolved
 from keras_encdec.runtime.input_lines import unequal_lines
 from keras_encdec.runtime.settings_files import check_exists, read_toml
+from keras_encdec.smt.decoder.decoding_options import DecoderWeights
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 
 # The features that `counts` adds.
 COUNTS = ("Unknown0", "Length0")
+# Number of scores of a phrase table that is extracted.
+_EXTRACTED_SCORES = 4
 
 Section = TypeVar("Section", bound=Configuration)
 
@@ -161,6 +165,8 @@ class _Reader:
         if config.baseline.moses_dir:
             check_programs(config.baseline.moses_dir)
         baseline = config.baseline
+        if baseline.weights:
+            _check_weights(baseline, baseline.weights)
         if baseline.has_own_models or "train_source" in config.data.files:
             return
         for file, purpose in (
@@ -217,6 +223,19 @@ class _Reader:
 def _model_files(model: FilePath) -> FilePath:
     """Returns the directory of a model, also of a packaged one, or its URL."""
     return model if is_url(model) else model_path(model)
+
+
+def _check_weights(baseline: BaselineConfig, path: FilePath) -> None:
+    """Checks the initial weights, rather than after hours in which the phrase table is extracted."""
+    if baseline.system == "moses":
+        check_ini(path)
+    elif baseline.system == "decoder":
+        weights = read_weights(path)
+        scores = number_of_scores(baseline.phrase_table) if baseline.phrase_table else _EXTRACTED_SCORES
+        try:
+            DecoderWeights.of_features(weights, scores)
+        except InputError as error:
+            raise InputError(error.found, error.expected, error.remedy, path) from None
 
 
 def _check_sides(source: FilePath, target: FilePath) -> None:

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 
-from keras_encdec.errors import InputError
+from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats import InputLines, model_words, open_output
 from keras_encdec.formats.encodings import FileEncoding, escape
 from keras_encdec.formats.feature_weights import LANGUAGE_MODEL, TRANSLATION_MODEL
@@ -90,6 +90,20 @@ def escape_text(text: pathlib.Path, output: pathlib.Path) -> None:
     with InputLines(text) as lines, open_output(output) as file:
         for line in FileEncoding().texts(lines):
             file.write(" ".join(map(escape, model_words(line))).encode() + b"\n")
+
+
+def check_ini(path: FilePath) -> None:
+    """Checks that a file is the moses.ini of a whole system, before the first stage begins.
+
+    Raises:
+        InputError: if it cannot be read, or declares no features, as a file of weights.
+    """
+    with InputLines(path) as lines:
+        parsed = parse_ini_lines(line.decode("utf-8", "surrogateescape") for line in lines)
+    if not any(line.name for line in parsed):
+        found, expected = "found no features in a section [feature]", "expected the moses.ini of a whole system"
+        remedy = "name one as weights in [baseline], or drop weights"
+        raise InputError(found, expected, remedy, path)
 
 
 def check_paths(models: Mapping[str, pathlib.Path]) -> None:

@@ -280,13 +280,28 @@ def test_a_mistake_in_the_configuration_is_an_error_that_names_it(load, text, me
         load(text)
 
 
+WEIGHTS = "LM0= 1\nDistortion0= 1\nWordPenalty0= 1\nPhrasePenalty0= 1\nTranslationModel0= 1 1 1 1\n"
+
+
+def test_weights_that_do_not_suit_the_decoder_are_an_error_before_a_table_is_extracted(load, tmp_path):
+    text = DATA + TEXT + '[baseline]\nweights = "ini"\n%s' + ROWS.replace('["RNN"]', "[]")
+    (tmp_path / "ini").write_text(WEIGHTS)
+    load(text % "")
+    (tmp_path / "table.gz").write_text("a ||| b ||| 1 1 1 1 1\n")
+    with pytest.raises(InputError, match="/ini: found 4 weights of TranslationModel0, expected 5"):
+        load(text % 'phrase_table = "table.gz"\n')
+    (tmp_path / "ini").write_text(f"{WEIGHTS}LexicalReordering0= 1\n")
+    with pytest.raises(InputError, match="/ini: found weights of LexicalReordering0, expected features of the decoder"):
+        load(text % "")
+
+
 @pytest.mark.parametrize(
     "baseline", ['weights = "out/baseline/weights"', 'phrase_table = "out/baseline/table.gz"'], ids=["weights", "table"]
 )
 def test_the_results_of_an_earlier_run_cannot_be_its_inputs(baseline, load, tmp_path):
     file = tmp_path / "out" / "baseline" / baseline.split("/")[-1].rstrip('"')
     file.parent.mkdir(parents=True)
-    file.write_text("x")
+    file.write_text(WEIGHTS)
     config = load(DATA + TEXT + f"[baseline]\n{baseline}\n" + ROWS.replace('["RNN"]', "[]"))
     with pytest.raises(InputError, match="found an input in the output .*baseline, expected inputs that the stages"):
         check_outputs(StagePlan(config, tmp_path / "out", LocalFiles()).stages(), tmp_path / "out" / "stages")
@@ -390,6 +405,9 @@ def test_a_missing_program_of_moses_is_an_error_before_the_first_stage(
 
 def test_a_system_with_a_moses_ini_needs_no_training_text_and_uses_no_other_models(load, with_moses, tmp_path):
     baseline, rows = with_moses + 'weights = "ini"\n', ROWS.replace('["RNN"]', "[]")
+    with pytest.raises(InputError, match="/ini: found no features in a section .feature., expected the moses.ini of a"):
+        load(DATA + baseline + rows)
+    (tmp_path / "ini").write_text("[feature]\nDistortion\n")
     found = names(load(DATA + baseline + rows), tmp_path)
     assert found[3:-1] == ["tune-moses", "decode-dev", "decode-test", "tune-0", "tune-1"]
     for setting in ('language_model = "table.gz"', "ngram_order = 3", 'aligner = "hmm"'):
