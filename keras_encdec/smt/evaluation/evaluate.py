@@ -182,7 +182,7 @@ def evaluate(
     if not isinstance(systems, Mapping):
         found = reprlib.repr(systems)
         raise ConfigurationError("found systems=%s, expected a dict from the name of each system to its files", found)
-    if BASELINE in systems and baseline:
+    if BASELINE in systems:
         raise ConfigurationError("found a system named %s, expected this name for {baseline} only", BASELINE)
     check_lists(("baseline",), references=references, baseline=baseline)
     check_lists(**systems)

@@ -138,8 +138,10 @@ def test_files_of_other_lengths_and_wrong_arguments_are_refused(files):
     assert len(evaluate(*given, metrics=["bleu", "ter"], tokenize="zh", bootstrap_samples=1)) == 2
     with pytest.raises(ConfigurationError, match="found trials=0, expected a whole number, 1 or more"):
         evaluate([files / "ref"], {}, [files / "base.1"], trials=0)
-    with pytest.raises(ConfigurationError, match="found a system named baseline, expected this name for baseline only"):
-        evaluate([files / "ref"], {"baseline": [files / "ours.1"]}, [files / "base.1"])
+    for baseline in ([files / "base.1"], []):
+        systems = {"x": [files / "base.1"], "baseline": [files / "ours.1"]}
+        with pytest.raises(ConfigurationError, match="found a system named baseline, expected this name for baseline "):
+            evaluate([files / "ref"], systems, baseline)
 
 
 def test_columns_are_aligned_after_wide_characters_and_accents():
