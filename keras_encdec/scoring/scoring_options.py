@@ -10,7 +10,7 @@ from keras_encdec.errors import FilePath
 from keras_encdec.formats import Column, ColumnKind, PairFormat, format_names, pair_format, rewrite_moses_ini
 from keras_encdec.formats.moses_ini import read_moses_ini
 from keras_encdec.formats.nbest_line import check_feature_name
-from keras_encdec.runtime.files import STANDARD_STREAM, absolute
+from keras_encdec.runtime.files import STANDARD_STREAM, absolute, is_url
 from keras_encdec.task_options import (
     AlignmentOptions,
     EncodingOption,
@@ -199,6 +199,8 @@ class ScoringOptions(
             table_scores or None,
             self.moses_ini,
         )
+        if is_url(table):
+            notices.append(f"Moses cannot read {table}: copy the table, and set its path to the copy.")
         return text.encode("utf-8", "surrogateescape"), notices
 
 

@@ -34,6 +34,10 @@ def test_notices_about_a_moses_ini_are_in_the_summary(forward_scorer, table, out
     inis["moses_ini"].write_text(INI.replace("PhraseDictionaryMemory", "PhraseDictionaryCompact"))
     summary = score_file(forward_scorer, table, out / "table", **inis)
     assert len(summary.moses_ini_notices) == 1 and "was a PhraseDictionaryCompact" in summary.notices[0]
+    inis["moses_ini"].write_text(INI)
+    summary = score_file(forward_scorer, table, "memory://tables/scored.gz", **inis)
+    expected = "Moses cannot read memory://tables/scored.gz: copy the table, and set its path to the copy."
+    assert summary.moses_ini_notices == (f"{out}/moses.ini: {expected}",)
 
 
 def test_a_moses_ini_that_does_not_fit_leaves_no_table(forward_scorer, table, out, inis):
