@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from keras_encdec.architectures.architecture_registry import architecture, load_preset
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.errors import FilePath, InputError
+from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.model_config import read_model_config
 from keras_encdec.runtime.imports import check_extra
 from keras_encdec.task_options import ReplacementOptions
@@ -202,8 +203,9 @@ def check_student(config: TrainingConfig, preset: str) -> None:
         preset: str. The preset. A preset in a file may also say how the text is read.
 
     Raises:
-        ConfigurationError: a ValueError, for a language model or a model of the other direction, and for settings that
-            differ from those of the model with whose weights the training begins.
+        ConfigurationError: a ValueError, for a language model, a model of the other direction, raw text or an encoding
+            other than UTF-8, and for settings that differ from those of the model with whose weights the training
+            begins.
         InputError: if that model cannot be read.
     """
     data = TrainingData.from_preset(preset)
@@ -216,6 +218,16 @@ def check_student(config: TrainingConfig, preset: str) -> None:
     if data.reverse:
         raise ConfigurationError(
             "found reverse = true in {preset}=%s, expected a student of p(target | source); drop the line", preset
+        )
+    if data.tokenize:
+        raise ConfigurationError(
+            "found tokenize = true in {preset}=%s, expected a student of tokenized text, as the teachers write; drop "
+            "the line",
+            preset,
+        )
+    if not FileEncoding(data.encoding).is_utf8:
+        raise ConfigurationError(
+            "found encoding = %r in {preset}=%s, expected UTF-8; drop the line", data.encoding, preset
         )
     if config.initial_model:
         check_initial_model(config, data)

@@ -8,6 +8,7 @@ from keras_encdec.architectures.architecture_registry import TABLES, load_preset
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.data.alignment import DEFAULT_ALIGNER, DEFAULT_SYMMETRIZATION
 from keras_encdec.datasets import libreoffice_en_fr
+from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.smt.decoder.decoding_options import DecodingOptions
 from keras_encdec.smt.extraction.extraction_options import ExtractionOptions
 from keras_encdec.smt.ngrams.ngram_estimation import MAX_ORDER, NgramOptions
@@ -241,6 +242,8 @@ class FeatureConfig(Configuration):
         data = TrainingData.from_preset(preset.path, **self.data)
         if data.reverse:
             raise ConfigurationError("found {reverse}, expected a model of p(target | source), which a feature needs")
+        if not FileEncoding(data.encoding).is_utf8:
+            raise ConfigurationError("found {encoding}=%s, expected UTF-8, as all text of an experiment", data.encoding)
         config = TrainingConfig.from_preset(preset.path, model=dict(self.model), **self.training)
         if config.has_source == (self.kind == "language_model"):
             raise ConfigurationError(

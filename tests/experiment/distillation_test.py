@@ -309,7 +309,9 @@ def test_settings_that_contradict_are_refused(teachers, texts, tmp_path):
     for text, from_teacher, message in (
         ('architecture = "cslm"\n', False, "wrong.toml with architecture=cslm, which has no source"),
         ("[data]\nreverse = true\n", False, "found reverse = true in preset=.*wrong.toml, expected a student of"),
-        ("[data]\ntokenize = true\n", True, "found tokenize=True, expected tokenize=False as in the model of"),
+        ("[data]\ntokenize = true\n", False, "found tokenize = true in preset=.*wrong.toml, expected"),
+        ('[data]\nencoding = "latin-1"\n', False, "found encoding = 'latin-1' in preset=.*wrong.toml, expected UTF-8"),
+        ('[data]\ntarget_vocabulary = "words"\n', True, "found target_vocabulary with initial_model, which has its"),
     ):
         (tmp_path / "wrong.toml").write_text(text)
         settings = {"preset": str(tmp_path / "wrong.toml"), "updates": 1, "from_teacher": from_teacher}

@@ -231,6 +231,10 @@ COUNTS = "".join(f'[features.{name}]\nkind = "sentences"\nmodel_dir = "."\ncount
         ),
         (WHOLE.replace('phrase_table = "table.gz"', ""), r"found kind=phrases in .*, expected phrase_table"),
         (WHOLE.replace("RNN]", "R_N]"), r"found the name R_N in \[features.R_N\], expected a letter, then letters"),
+        (
+            WHOLE.replace("training =", 'data = { encoding = "latin-1" }\ntraining ='),
+            r"found encoding=latin-1, expected UTF-8, as all text of an experiment in \[features.RNN\]",
+        ),
         (WHOLE.replace('["RNN"]', '["CSLM"]'), "found the feature CSLM in the row . RNN, expected one of RNN"),
         (
             WHOLE.replace('["RNN"]', '["RNN", "RNN"]'),
