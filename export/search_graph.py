@@ -265,13 +265,20 @@ def _draws(seeds: tf.Tensor, t: tf.Tensor, rows: int) -> tf.Tensor:
     return tf.cast(tf.strings.to_hash_bucket_fast(keys, DRAWS), tf.float32) / DRAWS
 
 
-def alignment_text(ids: tf.Tensor, links: tf.Tensor) -> tf.Tensor:
+def alignment_text(words: tf.Tensor, ids: tf.Tensor, links: tf.Tensor) -> tf.Tensor:
     """Writes the source word that each target word is linked to in Moses's format, `(sources, results)`: "0-0 2-1".
 
     Links with negative source positions are not written.
+
+    Args:
+        words: string tensor `(sources, results, t)`; several words that replace one are separated by spaces.
+        ids, links: int32 tensors of the same shape, see `SearchResults`.
     """
-    is_word = (ids != END) & (ids != PADDING) & (links >= 0)
-    position = tf.broadcast_to(tf.range(tf.shape(ids)[2]), tf.shape(ids))
-    text = tf.strings.join([tf.strings.as_string(links), tf.strings.as_string(position)], separator="-")
-    joined = tf.strings.reduce_join(tf.where(is_word, text + " ", ""), axis=-1)
+    spaces = tf.strings.length(words) - tf.strings.length(tf.strings.regex_replace(words, " ", ""))
+    number = tf.where((ids == END) | (ids == PADDING), 0, 1 + spaces)
+    is_linked = tf.sequence_mask(tf.where(links < 0, 0, number))
+    position = tf.cumsum(number, axis=-1, exclusive=True)[..., None] + tf.range(tf.shape(is_linked)[-1])
+    link = tf.broadcast_to(links[..., None], tf.shape(is_linked))
+    text = tf.strings.join([tf.strings.as_string(link), tf.strings.as_string(position)], separator="-")
+    joined = tf.strings.reduce_join(tf.where(is_linked, text + " ", ""), axis=[-1, -2])
     return tf.strings.strip(joined)

@@ -223,7 +223,7 @@ class ServedModel:
             targets = self._predicted_ids.joined(words, results.ids)
             outputs |= {self._generated_side: targets, "log_prob": results.log_probs}
             if decoder.has_attention:
-                outputs["alignment"] = alignment_text(results.ids, results.links)
+                outputs["alignment"] = alignment_text(words, results.ids, results.links)
             if entry.single:
                 outputs = {name: values[:, 0] for name, values in outputs.items()}
             return outputs if inputs else {name: tf.gather(values, text_index) for name, values in outputs.items()}

@@ -88,16 +88,20 @@ class ServedReplacement:
         is_known_position = (positions >= 0) & (positions < words_of_source)
         whole_words, are_sentencepieces = _whole_words(source_words)
         is_unknown = tf.gather(self._is_unknown, ids)
-        replaced = tf.gather(self._translated(whole_words), tf.where(is_known_position, positions, 0), batch_dims=1)
+        translated = self._translated(whole_words, are_sentencepieces[:, None])
+        replaced = tf.gather(translated, tf.where(is_known_position, positions, 0), batch_dims=1)
         words = tf.where(is_unknown, tf.where(is_known_position, replaced, UNKNOWN_WORD), words)
         return _separate_words(words, is_unknown & is_known_position, are_sentencepieces[:, None, None])
 
-    def _translated(self, words: tf.Tensor) -> tf.Tensor:
+    def _translated(self, words: tf.Tensor, are_sentencepieces: tf.Tensor) -> tf.Tensor:
         """Returns the translations of source words, or the words themselves if they have none."""
         text = tf.strings.regex_replace(
             tf.strings.regex_replace(words, f"{CONTINUATION_MARK} | ", ""), f"^{WORD_START_MARK}", ""
         )
         first, second = self._table.lookup(text), self._table.lookup(words)
+        has_marks = tf.strings.regex_full_match(first, f"(?s).*{WORD_START_MARK}.*")
+        marked = tf.strings.regex_replace(first, " ", f" {WORD_START_MARK}")  # otherwise, its words would be joined
+        first = tf.where(are_sentencepieces & ~has_marks, marked, first)
         return tf.where(first != "", first, tf.where(second != "", second, words))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_encdec.errors import EncdecWarning, InputError, quoted
 from keras_encdec.formats import InputLines
-from keras_encdec.formats.encodings import FileEncoding, unescape
+from keras_encdec.formats.encodings import FileEncoding, model_words, unescape
 from keras_encdec.formats.fields import finite_number
 from keras_encdec.task_options import FREQUENT_WORDS, SHORTLIST_WORDS
 from keras_encdec.text.vocabulary import (
@@ -273,7 +273,7 @@ def read_dictionary(
     with InputLines(path) as lines:
         for text in FileEncoding(encoding, can_declare).texts(lines):
             columns, number = text.split("\t"), lines.line_number
-            words = [unescape(column.strip(" ")) for column in columns[:2]]
+            words = [" ".join(model_words(column, factored=False)) for column in columns[:2]]
             if not 2 <= len(columns) <= 3 or not all(words):
                 expected = "expected a source word, a tab and its translation"
                 remedy = "correct the line, or write the file with encdec-dictionary, without --shortlist"

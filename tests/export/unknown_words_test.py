@@ -13,6 +13,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.export.served_model import ServedModel
 from keras_encdec.export.serving_config import ServingConfig
 from keras_encdec.export.unknown_words import ServedReplacement
+from keras_encdec.formats.alignments import links_line
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.text.vocabulary import FIRST_WORD, UNKNOWN, Vocabulary, is_position_word
 
@@ -27,7 +28,7 @@ def test_unknown_words_are_replaced_as_in_python(tmp_path, monkeypatch, argument
     target_words = ["unkpos_0", "unkpos_1", "unkpos_-1", "unkpos_null", "t\r", "t@@", "\u2581t"]
     path, sizes = tmp_path / "model", {"cell": "rnn", "layers": 1}
     toy_models.save_model(path, ["s\r", *SOURCE_WORDS], target_words, **sizes, **arguments)
-    translations = {"s7": "S7", "R&D": "[R&D]", "s\r": "\xe9"}
+    translations = {"s7": "S7 seven", "R&D": "[R&D]", "s\r": "\xe9", "M\xfcnchen": "\u2581M \u2581un"}
     (tmp_path / "words").write_text("".join(f"{word}\t{other}\n" for word, other in translations.items()), "utf-8")
     directory, config = ModelDirectory.load(path), ServingConfig(replace_unknown=True, dictionary=tmp_path / "words")
     (tmp_path / "assets").mkdir()
@@ -37,13 +38,17 @@ def test_unknown_words_are_replaced_as_in_python(tmp_path, monkeypatch, argument
     read, generated = ("target", "source") if "reverse" in arguments else ("source", "target")
     replacement, generator = UnknownReplacement(translations), TextGenerator([directory])
     words = set()
-    found = call(model, "generate", **{read: sources})[generated]
+    found = call(model, "generate", **{read: sources})
     results = generator.generate(sources, BeamSampler(5, num_best=5), replacement)
-    for texts, hypotheses in zip(found, results, strict=True):
+    if generator.has_attention:
+        for row, hypotheses in zip(found["alignment"], results, strict=True):
+            links = [links_line(each.source_words, each.words, each.attention) for each in hypotheses]
+            assert [text.decode() for text in row][: len(links)] == links
+    for texts, hypotheses in zip(found[generated], results, strict=True):
         expected = [" ".join(each.words) for each in hypotheses]
         assert [text.decode() for text in texts][: len(expected)] == expected
         words.update(" ".join(expected).split(" "))
-    assert {"S7", "\xe9", "Zo\xeb", "\xfcn@@", "chen", "\u2581M"} <= words and not any(map(is_position_word, words))
+    assert {"seven", "\u2581seven", "\xe9", "Zo\xeb", "\u2581un"} <= words and not any(map(is_position_word, words))
     if "sample" in samplers:
         drawn = call(model, "sample", **{read: sources}, seed=range(8), temperature=[1e-6] * 8)[generated]
         greedy = [" ".join(best.words) for best, *_ in generator.generate(sources, "greedy", replacement)]

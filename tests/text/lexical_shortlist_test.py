@@ -94,8 +94,8 @@ def test_lines_of_two_columns_or_three_are_read(tmp_path):
 
 
 def test_an_encoding_can_be_declared_and_only_spaces_are_stripped(tmp_path):
-    (tmp_path / "words").write_bytes("caf\xe9 \t coffee\n10\xa0000\t\xa0\n".encode("latin-1"))
-    assert read_dictionary(tmp_path / "words", "latin-1") == {"caf\xe9": "coffee", "10\xa0000": "\xa0"}
+    (tmp_path / "words").write_bytes("caf\xe9 \t black  coffee\n10\xa0000\t\xa0\n".encode("latin-1"))
+    assert read_dictionary(tmp_path / "words", "latin-1") == {"caf\xe9": "black coffee", "10\xa0000": "\xa0"}
 
 
 @pytest.mark.parametrize(
