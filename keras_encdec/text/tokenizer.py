@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from keras_encdec.runtime.imports import import_triton
-from keras_encdec.text.vocabulary import stands_for_unknown
+from keras_encdec.text.vocabulary import UNKNOWN_WORD, stands_for_unknown
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -19,8 +19,9 @@ class Tokenizer:
     r"""Splits raw text into words with TensorFlow operations.
 
     The text is normalized (NFKC), typographic apostrophes are replaced with plain ones, and case is folded on request.
-    Every punctuation mark and symbol is a separate token. White space and control characters separate tokens. The same
-    operations run eagerly, in `tf.data` and in an exported graph, so that training and serving use the same words.
+    Every punctuation mark and symbol is a separate token, and so is "<unk>", which stands for the unknown word. White
+    space and control characters separate tokens. The same operations run eagerly, in `tf.data` and in an exported
+    graph, so that training and serving use the same words.
 
     Args:
         lowercase: bool. Whether to fold case. Unicode case folding also replaces "ß" with "ss", and removes invisible
@@ -64,7 +65,7 @@ class Tokenizer:
         lines = tf.strings.regex_replace(lines, "[\u2018\u2019]", "'")
         if self.lowercase:
             lines = tensorflow_text.case_fold_utf8(lines)
-        lines = tf.strings.regex_replace(lines, r"([\p{P}\p{S}])", r" \1 ")
+        lines = tf.strings.regex_replace(lines, rf"({UNKNOWN_WORD}|[\p{{P}}\p{{S}}])", r" \1 ")
         # WhitespaceTokenizer of tensorflow-text is not used because it separates the two bytes of U+0085.
         return tf.strings.strip(tf.strings.regex_replace(lines, r"[\p{Z}\p{Cc}]+", " "))
 

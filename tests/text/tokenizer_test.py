@@ -28,6 +28,7 @@ def tokenizer():
         ("10\u00a0000 a\u2009b\u3000c", "10 000 a b c"),
         ("well-known «guillemets» a→b", "well - known « guillemets » a → b"),
         ("snake_case R&D a|b <tag>", "snake _ case R & D a | b < tag >"),
+        ("the <unk>(<unk>) unk", "the <unk> ( <unk> ) unk"),  # the unknown word in text that a model wrote
         ("日本語。", "日本語 。"),
         ("  two  spaces\t tab \r\n", "two spaces tab"),
         ("control\u0085characters\u001cseparate\0too", "control characters separate too"),
