@@ -9,6 +9,7 @@ import numpy as np
 from keras_encdec.analysis.vectors import encoder_symbols, rare_word_vectors
 from keras_encdec.data.batches import pad
 from keras_encdec.formats import FilePath
+from keras_encdec.formats.encodings import model_words
 from keras_encdec.formats.fields import check_texts
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.symbols import to_symbols
@@ -47,8 +48,8 @@ def phrase_gates(
     Args:
         directory: ModelDirectory of a model for which `has_gates` is true, or the path of one.
         phrases: list of str.
-        factored: bool. Whether the phrases are as in a phrase table, with factors and Moses's escapes, and not plain
-            text. Defaults to `True`.
+        factored: bool. Whether they are those of a phrase table, whose words may have factors, and not plain text.
+            Defaults to `True`.
 
     Raises:
         ValueError: for a model without such gates, or a text in place of the list.
@@ -64,7 +65,7 @@ def phrase_gates(
     weights = {
         name: symbols[f"encoder.{name}{suffix}"] for name in ("W", "W_r", "W_z", "U", "U_r", "U_z", "b", "b_r", "b_z")
     }
-    words = directory.words(phrases, factored)
+    words = list(map(model_words, phrases)) if factored else directory.words(phrases)
     if getattr(config, "reverse_source", False):
         words = [phrase[::-1] for phrase in words]
     ids = [directory.source_vocabulary.encode(phrase) for phrase in words]

@@ -112,7 +112,7 @@ class ReportSections:
                 phrase_table, options.pairs, options.map_phrases, options.phrases, options.seed, options.encoding
             )
             self.facts["Pairs of the table"] = sample.num_pairs
-            self._check_words(pair_words(self._scorer, sample.pairs[:WINDOW]), sample.path)
+            self._check_words(pair_words(sample.pairs[:WINDOW]), sample.path)
         # t-SNE is slow and uses a single processor, so it runs in a thread during the other steps. After an error, the
         # report does not wait for it.
         executor = concurrent.futures.ThreadPoolExecutor(1)
@@ -174,7 +174,7 @@ class ReportSections:
         self._say(f"Scoring {counted(len(sample.pairs), 'pairs')}.")
         parts, lengths = [], []
         for start in range(0, len(sample.pairs), WINDOW):
-            words = pair_words(self._scorer, sample.pairs[start : start + WINDOW])
+            words = pair_words(sample.pairs[start : start + WINDOW])
             parts.append(self._scorer.score(words))
             lengths += [(len(source), len(target)) for source, target in words]
         scores = np.concatenate(parts)

@@ -9,7 +9,7 @@ from keras import ops
 from keras_encdec.backend.types import Encoded, Structure
 from keras_encdec.data.batches import length_batches, pad
 from keras_encdec.data.rare_word_batches import by_length, local_sources
-from keras_encdec.formats import FilePath
+from keras_encdec.formats import FilePath, model_words
 from keras_encdec.formats.fields import check_texts, split_tokens
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.text.vocabulary import FIRST_WORD, OpenVocabulary, spelled
@@ -166,7 +166,7 @@ def phrase_vectors(
     """
     check_texts(phrases)
     directory = ModelDirectory.open(directory)
-    words = directory.words(phrases, factored=True)
+    words = list(map(model_words, phrases))
     vocabulary = OpenVocabulary(directory.source_vocabulary)
     ids = [vocabulary.encode(phrase) for phrase in words]
     model, spellings = directory.model, vocabulary.spellings

@@ -3,8 +3,10 @@ import pytest
 from keras import ops
 from toy_models import SOURCE_WORDS, TARGET_WORDS, save_model
 
-from keras_encdec.analysis import phrase_gates, sampled_targets
+from keras_encdec.analysis import TablePair, phrase_gates, sampled_targets
+from keras_encdec.analysis.page.score_sections import pair_words
 from keras_encdec.analysis.vectors import Vectors, phrase_vectors, project, word_vectors
+from keras_encdec.decoding import TextGenerator
 
 PHRASES = ["le chat &lt;b&gt;", "la|DET maison|N le chat l&apos; été le chat", "chien"]
 
@@ -28,6 +30,16 @@ def test_phrase_vectors_do_not_depend_on_the_batch(directory):
 def test_a_text_in_place_of_a_list_is_an_error(directory, function):
     with pytest.raises(ValueError, match="found the text 'le chat', expected a list of texts"):
         function(directory, "le chat")
+
+
+def test_a_phrase_table_has_tokens_even_for_a_model_of_raw_text(tmp_path):
+    path = save_model(tmp_path / "raw", SOURCE_WORDS, TARGET_WORDS, tokenization={"lowercase": True})
+    assert phrase_vectors(path, PHRASES).names == ["le chat <b>", "la maison le chat l' été le chat", "chien"]
+    [gates] = phrase_gates(path, PHRASES[:1])
+    assert gates.words == ["le", "chat", "<b>", "(end)"]
+    [sampled] = sampled_targets(TextGenerator([path]), PHRASES[:1], samples=1)
+    assert sampled.distinct[0].source_words == ["le", "chat", "<b>"]
+    assert pair_words([TablePair("l&apos; été|NN", "the cat", 1.0, 1.0)]) == [(["l'", "été"], ["the", "cat"])]
 
 
 def test_phrase_vectors_of_a_recurrent_model_are_the_last_states_of_all_layers(tmp_path):

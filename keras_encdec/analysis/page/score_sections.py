@@ -19,6 +19,7 @@ from keras_encdec.analysis.score_statistics import LengthBleu, ScoreComparison, 
 from keras_encdec.analysis.table_sample import Preferences, TablePair, plain_text
 from keras_encdec.decoding.random_sampler import RandomSampler
 from keras_encdec.decoding.text_generator import TextGenerator, TextHypothesis
+from keras_encdec.formats import model_words
 from keras_encdec.formats.fields import check_texts
 from keras_encdec.formats.pair_format import WordPair
 from keras_encdec.runtime.progress import counted
@@ -140,7 +141,7 @@ def best_targets(scorer: TextScorer, phrases: Sequence[Sequence[TablePair]]) -> 
         list of Preferences. Their `by_table` and `by_model` are the columns of Table 2.
     """
     pairs = [pair for lines in phrases for pair in lines]
-    log_probs = iter(scorer.score(pair_words(scorer, pairs)).tolist())
+    log_probs = iter(scorer.score(pair_words(pairs)).tolist())
     preferences = []
     for lines in phrases:
         # The probabilities of lines that differ only in factors, which the model does not see, add up.
@@ -153,9 +154,9 @@ def best_targets(scorer: TextScorer, phrases: Sequence[Sequence[TablePair]]) -> 
     return preferences
 
 
-def pair_words(scorer: TextScorer, pairs: Sequence[TablePair]) -> list[WordPair]:
-    """Splits lines of a table into the words that the model reads: list of pairs of lists of str."""
-    return scorer.all_words([(pair.source, pair.target) for pair in pairs], factored=True)
+def pair_words(pairs: Sequence[TablePair]) -> list[WordPair]:
+    """Splits lines of a table, which are tokenized, into the words that the model reads: pairs of lists of str."""
+    return [(model_words(pair.source), model_words(pair.target)) for pair in pairs]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -188,8 +189,7 @@ def sampled_targets(
         list of SampledTargets, in the order of the phrases.
     """
     check_texts(sources)
-    words = generator.directories[0].words(sources, factored=True)
-    targets = generator.generate_words(words, RandomSampler(samples, seed=seed))
+    targets = generator.generate_words(list(map(model_words, sources)), RandomSampler(samples, seed=seed))
     return [SampledTargets(source, samples, distinct) for source, distinct in zip(sources, targets, strict=True)]
 
 
