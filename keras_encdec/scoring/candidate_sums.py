@@ -15,8 +15,9 @@ from keras_encdec.scoring.prefix_tree_decoder import PairGroup, prefix_logits
 
 # Candidates in a tile, and the smallest and largest numbers of prefixes in one.
 WIDTH, MIN_HEIGHT, MAX_HEIGHT = 256, 16, 128
-# Tiles in a call.
-TILES = 512
+# Tiles in a call, and in each of its batches: one small product at a time takes longer, as `benchmarks/attention.py`
+# (score) measures.
+TILES, TOGETHER = 512, 8
 
 
 class CandidateSums:
@@ -71,13 +72,19 @@ class CandidateSums:
         tiles, height = slots.shape
         columns = ops.arange(WIDTH, dtype="int32")
 
-        def body(tile: Tensor, sums: Tensor) -> tuple[Tensor]:
-            matrix_of_tile = ops.transpose(take_rows(output, words[tile]))
-            bias_of_tile = ops.where(columns < sizes[tile], ops.take(bias, words[tile]), -np.inf)
-            logits = matmul(take_rows(features, slots[tile]), matrix_of_tile) + bias_of_tile
-            return (store_rows(sums, tile * height, ops.logsumexp(logits, axis=-1)),)
+        def body(batch: Tensor, sums: Tensor) -> tuple[Tensor]:
+            numbers = batch * TOGETHER + ops.arange(TOGETHER, dtype="int32")
+            ids, rows = (ops.reshape(ops.take(table, numbers, axis=0), (-1,)) for table in (words, slots))
+            output_rows = ops.reshape(take_rows(output, ids), (TOGETHER, WIDTH, -1))
+            biases = ops.reshape(ops.take(bias, ids), (TOGETHER, 1, WIDTH))
+            biases = ops.where(columns < ops.take(sizes, numbers)[:, None, None], biases, -np.inf)
+            prefixes = ops.reshape(take_rows(features, rows), (TOGETHER, height, -1))
+            logits = matmul(prefixes, ops.transpose(output_rows, (0, 2, 1))) + biases
+            new = ops.reshape(ops.logsumexp(logits, axis=-1), (-1,))
+            return (store_rows(sums, batch * (TOGETHER * height), new),)
 
-        sums: list[Tensor] = counted_loop(body, used, ops.zeros((tiles * height,), "float32"))
+        batches = (used + (TOGETHER - 1)) // TOGETHER
+        sums: list[Tensor] = counted_loop(body, batches, ops.zeros((tiles * height,), "float32"))
         return sums[0]
 
     def _output(self) -> tuple[Tensor, Tensor]:

@@ -104,7 +104,8 @@ def test_a_score_does_not_depend_on_the_other_pairs(model, monkeypatch):
     expected = [scorer.score([pair], candidates=[words])[0] for pair, words in zip(pairs, candidates, strict=True)]
     np.testing.assert_allclose(scorer.score(pairs, candidates=candidates), expected, atol=1e-4)
     assert expected[:5] != expected[-5:]
-    monkeypatch.setattr(candidate_sums, "TILES", 3)  # several calls
+    monkeypatch.setattr(candidate_sums, "TILES", 4)  # several calls
+    monkeypatch.setattr(candidate_sums, "TOGETHER", 2)
     np.testing.assert_allclose(Scorer(model).score(pairs, candidates=candidates), expected, atol=1e-4)
 
 
