@@ -64,7 +64,7 @@ def score_file_with_server(
         input: the file, plain or gzipped.
         output: file to write, gzipped if its name ends in .gz. It appears when it is complete.
         options: ClientOptions. The default patience is `60.0` seconds. Defaults to `None`: the defaults of the command.
-        progress: shows how far the work is, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
+        progress: shows the progress, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.
 
     Raises:

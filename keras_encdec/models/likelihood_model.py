@@ -94,7 +94,7 @@ class LikelihoodModel(keras.Model):
 
     @property
     def character_weights(self) -> list[keras.Variable]:
-        """The weights for the characters of rare words; a model of words has none."""
+        """The weights for the characters of rare words; a word-based model has none."""
         return []
 
     @property
@@ -127,8 +127,8 @@ class LikelihoodModel(keras.Model):
             clip_elements: float. Bound of each element of the gradient, before the optimizer clips the norm. Defaults
                 to `None`: elements are not clipped.
             label_smoothing: float. e, from 0 to below 1. Defaults to `0.0`: no smoothing.
-            keep_words: bool. Whether only the `character_weights` are trained, and all others keep their values: a
-                model of words then learns characters, and predicts the words as before. Defaults to `False`.
+            keep_words: bool. Whether only the `character_weights` are trained, and all others keep their values. A
+                word-based model then learns characters, and predicts the words as before. Defaults to `False`.
             **arguments: further arguments of `keras.Model.compile`, except the loss and the metrics.
 
         Raises:

@@ -40,8 +40,8 @@ def test_a_damaged_model_is_status_1(model_dirs, tmp_path):
     done = in_process(COMMAND, f"--path={model}")
     assert done.returncode == 1 and done.stderr == ""
     assert done.stdout.endswith(
-        f"Problems\n  {model}: found no best.keras, expected the model's weights; train the model (encdec-train keeps "
-        "them from its first round on).\n"
+        f"Problems\n  {model}: found no best.keras, expected the model's weights; train the model (encdec-train saves "
+        "them after its first round).\n"
     )
 
 

@@ -295,7 +295,7 @@ def test_weights_that_do_not_suit_the_decoder_are_an_error_before_a_table_is_ext
     with pytest.raises(InputError, match="/ini: found 4 weights of TranslationModel0, expected 5"):
         load(text % 'phrase_table = "table.gz"\n')
     (tmp_path / "ini").write_text(f"{WEIGHTS}LexicalReordering0= 1\n")
-    with pytest.raises(InputError, match="/ini: found weights of LexicalReordering0, expected features of the decoder"):
+    with pytest.raises(InputError, match="/ini: found weights of LexicalReordering0, expected weights of the decoder"):
         load(text % "")
 
 
