@@ -172,13 +172,8 @@ class ServedModel:
         return ServedReplacement(directory.target_vocabulary, translations, self._model.decoder.has_attention)
 
     def _shortlist_of(self, directory: ModelDirectory) -> ServedShortlist | None:
-        vocabulary, config = directory.target_vocabulary, self._config
-        if not config.lexical_shortlist:
-            return None
-        shortlist = LexicalShortlist.read(
-            config.lexical_shortlist, vocabulary, config.shortlist_words, config.frequent_words
-        )
-        return ServedShortlist(shortlist, vocabulary)
+        shortlist = LexicalShortlist.from_options(self._config, directory.target_vocabulary)
+        return None if shortlist is None else ServedShortlist(shortlist, directory.target_vocabulary)
 
     def _translations_of(self, directory: ModelDirectory) -> ServedTranslations | None:
         config, vocabulary = self._config, directory.target_vocabulary

@@ -70,7 +70,9 @@ class FileGenerator:
             sampler=sampler,
             replacement=_unknown_replacement(options),
             with_attention=self._link_line is not None,
-            lexical_shortlist=_lexical_shortlist(options, generator),
+            lexical_shortlist=LexicalShortlist.from_options(
+                options, generator.directories[0].target_vocabulary, options.encoding
+            ),
             word_translations=_word_translations(options, generator),
             full_scores=options.full_scores,
             max_length_factor=LENGTH_FACTOR if options.max_length_factor is None else options.max_length_factor,
@@ -154,15 +156,6 @@ def _word_translations(options: GenerationOptions, generator: TextGenerator) -> 
         return None
     translations = read_translations(options.word_translations, options.encoding)
     return RareTranslations(translations, generator.directories[0].target_vocabulary)
-
-
-def _lexical_shortlist(options: GenerationOptions, generator: TextGenerator) -> LexicalShortlist | None:
-    if not options.lexical_shortlist:
-        return None
-    vocabulary = generator.directories[0].target_vocabulary
-    return LexicalShortlist.read(
-        options.lexical_shortlist, vocabulary, options.shortlist_words, options.frequent_words, options.encoding
-    )
 
 
 class TextWriter:

@@ -241,7 +241,10 @@ class Scorer:
         yield from self._in_order(decode, self._groups(pairs, spellings, candidates))
 
     def _check(self, pairs: Sequence[Pair], candidates: Candidates) -> None:
-        """Raises ValueError unless each item is two sequences; a third one would be ignored."""
+        """Raises ValueError for candidates without a source, and unless each item is two sequences.
+
+        A third sequence would be ignored.
+        """
         for pair in pairs:
             if not hasattr(pair, "__len__") or len(pair) != 2 or not all(map(_is_sequence_of_ids, pair)):
                 found = f"found {reprlib.repr(pair)} in place of a pair"

@@ -255,9 +255,8 @@ def prepare_scorers(options: ScoringOptions, scorers: Sequence[ModelScorer]) -> 
     """Checks scorers, and gives the first one the lexical shortlist of the options; see `open_scorers`."""
     model, reverse = scorers[0].directory, scorers[1].directory if len(scorers) > 1 else None
     options.check_models(model, reverse, scorers[0].has_attention)
-    if options.lexical_shortlist:
-        vocabulary, sizes = model.target_vocabulary, (options.shortlist_words, options.frequent_words)
-        shortlist = LexicalShortlist.read(options.lexical_shortlist, vocabulary, *sizes, options.encoding)
+    shortlist = LexicalShortlist.from_options(options, model.target_vocabulary, options.encoding)
+    if shortlist is not None:
         scorers[0].lexical_shortlist = shortlist
 
 

@@ -11,7 +11,7 @@ from keras_encdec.errors import EncdecWarning, InputError, quoted
 from keras_encdec.formats import InputLines
 from keras_encdec.formats.encodings import FileEncoding, model_words, unescape
 from keras_encdec.formats.fields import finite_number
-from keras_encdec.task_options import FREQUENT_WORDS, SHORTLIST_WORDS
+from keras_encdec.task_options import FREQUENT_WORDS, SHORTLIST_WORDS, ShortlistOptions
 from keras_encdec.text.vocabulary import (
     FIRST_WORD,
     MAX_WORD_LENGTH,
@@ -97,6 +97,16 @@ class LexicalShortlist:
             SHORTLIST_WORDS if shortlist_words is None else shortlist_words,
             FREQUENT_WORDS if frequent_words is None else frequent_words,
         )
+
+    @classmethod
+    def from_options(
+        cls, options: ShortlistOptions, vocabulary: Vocabulary, encoding: str | None = None
+    ) -> "LexicalShortlist | None":
+        """Reads the table that options name, see `read`; returns `None` if they name none."""
+        if not options.lexical_shortlist:
+            return None
+        sizes = options.shortlist_words, options.frequent_words
+        return cls.read(options.lexical_shortlist, vocabulary, *sizes, encoding)
 
     def candidates(self, source_words: Sequence[str]) -> np.ndarray:
         """Returns the ids of the words that may follow: int32 array, distinct, in ascending order."""
