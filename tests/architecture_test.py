@@ -272,6 +272,7 @@ TESTED_WITH = {
     "models/recurrent_encoder": "models/recurrent_encoder_decoder_test.py",
     "runtime/sharded_job": "runtime/engines_test.py",
     "scoring/pair_scorer": "scoring/score_file_test.py",
+    "scoring/prefix_tree_decoder": "scoring/scorer_test.py",
     "scoring/record_scorer": "scoring/score_file_test.py",
     "scoring/scoring_options": "scoring/score_file_errors_test.py",
     "selection/corpus_entropies": "selection/select_pairs_test.py",

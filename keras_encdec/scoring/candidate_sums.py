@@ -11,7 +11,8 @@ from keras_encdec.backend.loops import counted_loop
 from keras_encdec.backend.operations import matmul, store_rows, take_rows
 from keras_encdec.backend.types import Tensor
 from keras_encdec.models.contract import Decoder
-from keras_encdec.scoring.prefix_tree_decoder import PairGroup, prefix_logits
+from keras_encdec.scoring.pair_groups import PairGroup
+from keras_encdec.scoring.prefix_tree_decoder import prefix_logits
 
 # Candidates in a tile, and the smallest and largest numbers of prefixes in one.
 WIDTH, MIN_HEIGHT, MAX_HEIGHT = 256, 16, 128

@@ -23,8 +23,9 @@ from keras_encdec.models.word_tables import WordTableCache, WordTables
 from keras_encdec.runtime.workers import Item, Result, in_order
 from keras_encdec.scoring.candidate_sums import CandidateSums
 from keras_encdec.scoring.ngram_scorer import NgramScorer
+from keras_encdec.scoring.pair_groups import PairGroup, cut_into_groups
 from keras_encdec.scoring.pair_scorer import NgramCounts
-from keras_encdec.scoring.prefix_tree_decoder import PairGroup, PrefixTreeDecoder, cut_into_groups
+from keras_encdec.scoring.prefix_tree_decoder import PrefixTreeDecoder
 from keras_encdec.scoring.scoring_options import DTYPES
 from keras_encdec.scoring.source_encoder import BatchEncoder, PrefixTreeEncoder, padded_width
 from keras_encdec.text.lexical_shortlist import candidate_lists

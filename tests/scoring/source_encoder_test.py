@@ -10,7 +10,7 @@ from keras_encdec.data import pad
 from keras_encdec.models import RecurrentLanguageModel
 from keras_encdec.scoring import Scorer, scorer
 from keras_encdec.scoring import source_encoder as batch_encoder
-from keras_encdec.scoring.prefix_tree_decoder import cut_into_groups
+from keras_encdec.scoring.pair_groups import cut_into_groups
 
 MODELS = {
     "lstm": {"cell": "lstm", "layers": 3},

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_encdec.scoring.prefix_tree_decoder import cut_into_groups, cuts_within
+from keras_encdec.scoring.pair_groups import cut_into_groups, cuts_within
 from keras_encdec.scoring.source_encoder import call_arguments
 
 SLOTS, SOURCES = 1 << 15, 1 << 12
