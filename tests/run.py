@@ -42,6 +42,7 @@ COMPUTED = [
     "scoring/scorer_contract_test.py",
     "scoring/ngram_scorer_test.py",
     "scoring/scorer_test.py",
+    "scoring/candidate_sums_test.py::test_probabilities_are_shared_among_the_candidates_and_the_word",
     "decoding/generator_attention_test.py",
     "decoding/search_batches_test.py",
     "decoding/generator_contract_test.py",

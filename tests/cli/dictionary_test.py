@@ -1,7 +1,7 @@
 """The command that makes dictionaries; what it does is tested with `keras_encdec.smt.extraction.dictionary`."""
 
 import pytest
-from commands import Command, fail, succeed
+from commands import fail, succeed
 from in_process import in_process
 
 from keras_encdec.cli.dictionary import COMMAND
@@ -22,8 +22,7 @@ def test_flags_are_passed_on(files):
     assert (files / "out").read_text() == "The\tLe\t2\n"
     assert done.stderr.startswith("1 entry from 2 pairs in ") and done.stderr.endswith(f" s: {files}/out\n")
     more = ["--tokenize", "--lowercase", "--min_count=1", "--reverse", "--on_error=keep", "--encoding=utf-8"]
-    # In a process of its own: TensorFlow, which tokenizes, writes messages when it starts.
-    done = succeed(Command("keras_encdec.cli.dictionary", COMMAND.name)(f"--tsv={files}/tsv", *flags, *more))
+    done = succeed(in_process(COMMAND, f"--tsv={files}/tsv", *flags, *more))
     assert done.stderr.startswith("3 entries from 2 pairs in ") and done.stderr.count("\n") == 1
     assert (files / "out").read_text() == "chat\tcat\t1\nchien\tdog\t1\nle\tthe\t2\n"
 

@@ -221,21 +221,28 @@ def test_scorers_and_generators_stay_with_the_task_in_which_they_were_made(dtype
         with model.task(name):
             made[name] = Scorer(model, dtype), Generator(model, dtype=dtype)
 
-    def check():
-        for name, task_model in model.task_models().items():
-            scorer, generator = made[name]
-            expected = Scorer(task_model, dtype).score(pairs)
-            ids = [best.ids for [best] in Generator(task_model, dtype=dtype).generate(sources)]
-            for used in (scorer, pickle.loads(pickle.dumps(scorer))):
-                np.testing.assert_allclose(used.score(pairs), expected, rtol=1e-5)
-            for used in (generator, pickle.loads(pickle.dumps(generator))):
-                assert [best.ids for [best] in used.generate(sources)] == ids
+    def expected():
+        return {
+            name: (
+                Scorer(task_model, dtype).score(pairs),
+                [best.ids for [best] in Generator(task_model, dtype=dtype).generate(sources)],
+            )
+            for name, task_model in model.task_models().items()
+        }
 
-    check()
+    def check(used, expected):
+        for name, (scorer, generator) in used.items():
+            scores, ids = expected[name]
+            np.testing.assert_allclose(scorer.score(pairs), scores, rtol=1e-5)
+            assert [best.ids for [best] in generator.generate(sources)] == ids
+
+    before = expected()
+    check(made, before)
     with model.task("de"):
-        check()
+        check(made, before)
+        check(pickle.loads(pickle.dumps(made)), before)
     model.set_weights([-2 * weight for weight in model.get_weights()])
-    check()
+    check(made, expected())
 
 
 def test_contradictory_tasks_are_refused():

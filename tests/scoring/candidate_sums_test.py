@@ -96,7 +96,7 @@ def test_rare_words_are_spelled_after_the_unknown_word():
 
 
 def test_a_score_does_not_depend_on_the_other_pairs(model, monkeypatch):
-    pairs, candidates = some_pairs(model, seed=2)
+    pairs, candidates = some_pairs(model, sources=12, targets=6, seed=2)
     # A source twice, with other candidates, as sources of unknown words have.
     pairs += pairs[:5]
     candidates += [words[::2] for words in candidates[:5]]

@@ -42,7 +42,7 @@ def test_scores_are_the_models_whatever_they_are_scored_with(model, monkeypatch,
     monkeypatch.setattr(batch_encoder, "TOKENS", 64)
     monkeypatch.setattr(batch_encoder, "REST_TOKENS", 16)
     monkeypatch.setattr(scorer, "SLOTS", 256)
-    pairs, targets = random_pairs(40, 20), random_pairs(80, 5)
+    pairs, targets = random_pairs(20, 20), random_pairs(40, 5)
     pairs += [(source, target) for source, _ in pairs[:2] for _, target in targets] + pairs[:5]
     some = Scorer(model)
     scores, tokens = some.score(pairs), some.token_scores(pairs)
